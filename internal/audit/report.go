@@ -12,6 +12,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/internal/lint"
 	"github.com/dra-steward/dra-steward/internal/natural"
+	"github.com/dra-steward/dra-steward/internal/printable"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
@@ -111,7 +112,7 @@ func (r Result) text(out io.Writer) error {
 		for _, mode := range code.Today {
 			modes = append(modes, string(mode))
 		}
-		fmt.Fprintf(w, "%s (today %s): %s\n", code.Code, strings.Join(modes, ", "), code.counts())
+		fmt.Fprintln(w, printable.Line(fmt.Sprintf("%s (today %s): %s", code.Code, strings.Join(modes, ", "), code.counts())))
 		start := next
 		for next < len(r.Findings) && r.Findings[next].Code == code.Code {
 			next++
@@ -119,7 +120,7 @@ func (r Result) text(out io.Writer) error {
 		lines(w, r.Findings[start:next])
 	}
 	for _, err := range r.Errors {
-		fmt.Fprintf(w, "error: %s\n", err)
+		fmt.Fprintln(w, printable.Line("error: "+err))
 	}
 	fmt.Fprintln(w, r.summary())
 	return w.Flush()
@@ -141,7 +142,7 @@ func lines(w io.Writer, findings []Finding) {
 		if n := more[of(f)] - 1; n > 0 {
 			others = fmt.Sprintf(" (and at %s)", counted(n, "more place"))
 		}
-		fmt.Fprintf(w, "  %s%s\n", f, others)
+		fmt.Fprintln(w, printable.Line(fmt.Sprintf("  %s%s", f, others)))
 	}
 }
 

@@ -79,3 +79,25 @@ func TestPrintable(t *testing.T) {
 		})
 	}
 }
+
+// TestOneLine: no name adds a line of its own to the output.
+func TestOneLine(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "claim.yaml")
+	const forged = `
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: "gpu\n::error::forged", namespace: "team\n::error::forged"}
+spec: {devices: {requests: [{name: "gpu\n::error::forged", exactly: {deviceClassName: gpu.example.com, tolerations: [{operator: Exists}]}}]}}
+`
+	if err := os.WriteFile(file, []byte(forged), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"lint"}, {"lint", "-o", "github"}, {"lint", "--verdicts"}, {"audit", "--from-files"}, {"policy", "eval"}} {
+		var out, errs bytes.Buffer
+		cli.Run(t.Context(), append(args, file), cmdutil.Streams{In: strings.NewReader(""), Out: &out, Err: &errs})
+		all := out.String() + errs.String()
+		if !strings.Contains(all, "::error::forged") || strings.Contains(all, "\n::error::forged") {
+			t.Errorf("%q writes\n%s", args, all)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/dra-steward/dra-steward/internal/manifest"
+	"github.com/dra-steward/dra-steward/internal/printable"
 	"github.com/dra-steward/dra-steward/pkg/review"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
@@ -55,7 +56,7 @@ func (r Diagnostic) Text() string {
 
 // String is the report in the form that editors and CI systems read.
 func (r Diagnostic) String() string {
-	return fmt.Sprintf("%s:%d:%d: %s: %s [%s]", r.File, r.Line, r.Column, r.Severity, r.Text(), r.Rule)
+	return printable.Line(fmt.Sprintf("%s:%d:%d: %s: %s [%s]", r.File, r.Line, r.Column, r.Severity, r.Text(), r.Rule))
 }
 
 // A Result is what there is to say about one object, or about a file that could not

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/internal/manifest"
 	"github.com/dra-steward/dra-steward/internal/plural"
+	"github.com/dra-steward/dra-steward/internal/printable"
 	"github.com/dra-steward/dra-steward/internal/rulebook"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
@@ -88,7 +89,7 @@ func (p *verdictPrinter) Print(r Result) error {
 		return nil
 	}
 	if !p.json {
-		_, err := fmt.Fprintf(p.out, "%s:%d: %s %s: %s\n", r.File, r.Line, r.Kind, r.Name, r.Verdict)
+		_, err := fmt.Fprintln(p.out, printable.Line(fmt.Sprintf("%s:%d: %s %s: %s", r.File, r.Line, r.Kind, r.Name, r.Verdict)))
 		return err
 	}
 	p.rows = append(p.rows, verdictRow{relative(p.here, r.File), r.Ours, r.APIVersion, r.Kind, r.Name, r.Verdict})

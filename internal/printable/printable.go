@@ -6,6 +6,7 @@ package printable
 import (
 	"fmt"
 	"io"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 )
@@ -15,6 +16,11 @@ import (
 func Text(text string) string {
 	clean, rest := appendClean(nil, []byte(text), true)
 	return string(append(clean, rest...))
+}
+
+// Line is [Text] in one line: line feeds are escaped as well, so that no text adds lines of its own.
+func Line(text string) string {
+	return strings.NewReplacer("\r\n", `\u000a`, "\n", `\u000a`).Replace(Text(text))
 }
 
 // A Writer escapes control characters in what it passes on, like [Text].

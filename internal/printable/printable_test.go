@@ -27,6 +27,12 @@ func TestText(t *testing.T) {
 	}
 }
 
+func TestLine(t *testing.T) {
+	if got, want := printable.Line("a\nb\r\nc\rd\te"), `a\u000ab\u000ac\u000dd`+"\te"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // FuzzWriter writes a text in two parts anywhere: the output is the same, and has nothing
 // that a terminal obeys.
 func FuzzWriter(f *testing.F) {

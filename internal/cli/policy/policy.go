@@ -241,6 +241,6 @@ type evaluationError struct{ error }
 
 func (o evalOptions) print(streams cmdutil.Streams, document *manifest.Document, f review.Finding, what string) {
 	line, column := document.Position(f.Path)
-	fmt.Fprintf(streams.Out, "%s:%d:%d: %s: %s %s: %s [%s]\n", document.File, line, column, what, document.Kind, document.Name,
-		strings.TrimPrefix(f.Path+": "+f.Message, ": "), f.Rule)
+	fmt.Fprintln(streams.Out, printable.Line(fmt.Sprintf("%s:%d:%d: %s: %s %s: %s [%s]", document.File, line, column, what, document.Kind, document.Name,
+		strings.TrimPrefix(f.Path+": "+f.Message, ": "), f.Rule)))
 }
