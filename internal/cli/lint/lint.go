@@ -69,7 +69,8 @@ about users assume an unknown user.
 
 --verdicts prints the verdict of the API server alone on the creation of every object:
 valid, strict-warning (an unknown field: kubectl refuses it, other clients lose it),
-invalid, strict+invalid or decode-failed. The configuration of the site is ignored.
+invalid, strict+invalid or decode-failed. The configuration of the site is ignored. What
+cannot be read has no verdict: standard error names it.
 
 --helm renders charts, folders or .tgz files, with the library of Helm, without a cluster
 and without network, and checks the objects. A finding has the line of the template if the
@@ -160,6 +161,11 @@ func runLint(ctx context.Context, streams cmdutil.Streams, o lintOptions, config
 		progress.Count(result.File)
 		if len(result.Reports) > 0 || o.verdicts {
 			progress.Hide()
+		}
+		for _, report := range result.Reports {
+			if o.verdicts { // of what cannot be read
+				fmt.Fprintln(streams.Err, report)
+			}
 		}
 		tally.add(result)
 		if err := printer.Print(result); err != nil {
