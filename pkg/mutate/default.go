@@ -12,8 +12,8 @@ import (
 type Write[T any] struct {
 	// Object is what shall be stored. Defaults change it in place.
 	Object *T
-	// Old returns what is stored now, nil on creation. It is asked only by the
-	// defaults that need it, since decoding a large slice costs time.
+	// Old returns what is stored now, nil on creation; without it, the write is a creation. It is
+	// asked only by the defaults that need it, since decoding a large slice costs time.
 	Old func() (*T, error)
 	// Now is the time of the write.
 	Now time.Time
@@ -29,6 +29,13 @@ type Author struct {
 	// Component is true for parts of the control plane that write claims for others: the
 	// scheduler, the claim controller.
 	Component bool
+}
+
+func (w Write[T]) old() (*T, error) {
+	if w.Old == nil {
+		return nil, nil
+	}
+	return w.Old()
 }
 
 // now is the time of the write as the API server would store it: in whole seconds.

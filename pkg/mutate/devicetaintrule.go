@@ -49,7 +49,7 @@ unknown.`
 )
 
 func renewTime(w Write[resourceapi.DeviceTaintRule], _ Settings) (Result, error) {
-	old, err := w.Old()
+	old, err := w.old()
 	if err != nil || old == nil {
 		return Result{}, err
 	}

@@ -56,7 +56,7 @@ func claimFinalizer(w Write[resourceapi.ResourceClaim], settings Settings) (Resu
 	if settings.Finalizer == v1alpha1.FinalizerOff || claim.DeletionTimestamp != nil || protected(claim) {
 		return Result{}, nil
 	}
-	old, err := w.Old()
+	old, err := w.old()
 	if err != nil {
 		return Result{}, err
 	}

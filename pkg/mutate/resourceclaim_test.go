@@ -106,3 +106,15 @@ func TestOldIsAskedOnlyWhenNeeded(t *testing.T) {
 		t.Errorf("a slice without taints: %v", err)
 	}
 }
+
+// TestNoOld: a write without Old is a creation.
+func TestNoOld(t *testing.T) {
+	result, err := mutate.ResourceClaim().Apply(mutate.Write[resourceapi.ResourceClaim]{Object: life(""), Now: writeTime}, mutate.Settings{})
+	if err != nil || len(result.Changes) != 1 {
+		t.Errorf("claim: %+v, %v, want the finalizer", result, err)
+	}
+	tainted := slice(resourceapi.Device{Name: "gpu-0", Taints: []resourceapi.DeviceTaint{{Key: "a", Effect: resourceapi.DeviceTaintEffectNoExecute}}})
+	if result, err := mutate.ResourceSlice().Apply(mutate.Write[resourceapi.ResourceSlice]{Object: tainted, Now: writeTime}, mutate.Settings{}); err != nil || len(result.Changes) != 1 {
+		t.Errorf("slice: %+v, %v, want the time of the taint", result, err)
+	}
+}

@@ -73,7 +73,7 @@ func warnOfPastTimes(w Write[resourceapi.ResourceSlice], _ Settings) (result Res
 		return Result{}, nil
 	}
 	past := previousTaints{}
-	switch stored, err := w.Old(); {
+	switch stored, err := w.old(); {
 	case err != nil:
 		return Result{}, err
 	case stored != nil:
@@ -107,7 +107,7 @@ func keepTimes(w Write[resourceapi.ResourceSlice], settings Settings) (result Re
 	if !tainted(w.Object) {
 		return Result{}, nil
 	}
-	old, err := w.Old()
+	old, err := w.old()
 	if err != nil || old == nil {
 		return Result{}, err
 	}

@@ -34,7 +34,7 @@ settings are. So the same manifest can be applied again.`,
 		Upstream: "does nothing like it",
 		Source:   "kubernetes/enhancements#6290; KEP-5055, DeviceToleration.Effect",
 		Apply: func(w Write[T], settings Settings) (Result, error) {
-			old, err := w.Old()
+			old, err := w.old()
 			if err != nil {
 				return Result{}, err
 			}
