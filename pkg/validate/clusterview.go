@@ -103,6 +103,8 @@ type ClusterView interface {
 type Objects struct {
 	classes map[string]*resourceapi.DeviceClass
 	slices  map[pool]map[string]*resourceapi.ResourceSlice
+	// pools are those of slices, by name.
+	pools   map[string]pool
 	patches map[string]*v1alpha1.ResourceSlicePatch
 	claims  map[string]*resourceapi.ResourceClaim
 	// ordered is nil until it is asked for. Each claim that is checked asks for it.
@@ -146,9 +148,13 @@ func (o *Objects) Add(object any) {
 		o.classes[object.Name] = object
 	case *resourceapi.ResourceSlice:
 		if o.slices == nil {
-			o.slices = map[pool]map[string]*resourceapi.ResourceSlice{}
+			o.slices, o.pools = map[pool]map[string]*resourceapi.ResourceSlice{}, map[string]pool{}
 		}
 		of := pool{object.Spec.Driver, object.Spec.Pool.Name}
+		if before, known := o.pools[object.Name]; known && object.Name != "" { // a file may leave the name to generateName
+			delete(o.slices[before], object.Name)
+		}
+		o.pools[object.Name] = of
 		if o.slices[of] == nil {
 			o.slices[of] = map[string]*resourceapi.ResourceSlice{}
 		}

@@ -1,6 +1,7 @@
 package validate
 
 import (
+	"slices"
 	"testing"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -34,5 +35,21 @@ func TestObjects(t *testing.T) {
 	}
 	if got := len(names); got != 4 || names[0] != "a" || names[1] != "b" || names[2] != "x" || names[3] != "y" {
 		t.Errorf("got %v, want a and b of the pool, then the classes x and y", names)
+	}
+}
+
+// TestAddToAnotherPool: a slice replaces the one with its name, in whatever pool that is; slices without
+// a name are of generateName.
+func TestAddToAnotherPool(t *testing.T) {
+	var clusterView Objects
+	for _, slice := range []*resourceapi.ResourceSlice{member("a", "p"), member("b", "p"), member("", "p"), member("a", "q"), member("", "q")} {
+		clusterView.Add(slice)
+	}
+	var got []string
+	for slice := range clusterView.Slices() {
+		got = append(got, slice.Spec.Pool.Name+"/"+slice.Name)
+	}
+	if want := []string{"p/", "p/b", "q/", "q/a"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
