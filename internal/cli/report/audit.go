@@ -215,7 +215,10 @@ func (o auditOptions) readFiles(_ context.Context, streams cmdutil.Streams, opti
 			return audit.Result{}, fmt.Errorf("%s:%d: %w", document.File, document.Line, err)
 		}
 	}
-	if checked == 0 && o.namespace != "" {
+	if checked == 0 && o.namespace == "" {
+		return audit.Result{}, errors.New("nothing to audit: the files have no objects of resource.k8s.io or dra-steward.io")
+	}
+	if checked == 0 {
 		return audit.Result{}, fmt.Errorf("--namespace %s: the files have no object of resource.k8s.io in this namespace", o.namespace)
 	}
 	return found.report(), nil
