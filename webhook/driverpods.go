@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/dra-steward/dra-steward/internal/caller"
 	"github.com/dra-steward/dra-steward/internal/ruleid"
 	"github.com/dra-steward/dra-steward/pkg/review"
 	"github.com/dra-steward/dra-steward/pkg/validate"
@@ -68,7 +71,7 @@ func (p driverPods) Handle(ctx context.Context, req admission.Request) admission
 		return p.passOn(ctx, req, answer, deletion)
 	}
 	if req.DryRun == nil || !*req.DryRun {
-		p.refusals.add(deletion.Pod.UID, start)
+		p.refusals.add(caller.Address(ctx), deletion.Pod.UID, start)
 	}
 	p.Decisions.record(p.endpoint, req, answer)
 	p.Metrics.observe(p.endpoint, req, verdictDenied, time.Since(start))
@@ -115,7 +118,7 @@ func (p driverPods) deletion(ctx context.Context, req admission.Request, now tim
 	if !listed {
 		return nil, nil
 	}
-	driver := &validate.DriverPod{Drivers: entry.Drivers, RefusedFor: metav1.Duration{Duration: p.refusals.lasting(pod.UID, now)}}
+	driver := &validate.DriverPod{Drivers: entry.Drivers, RefusedFor: metav1.Duration{Duration: p.refusals.lasting(caller.Address(ctx), pod.UID, now)}}
 	deletion := &validate.PodDeletion{Pod: *pod, Driver: driver}
 	if driver.Prepared, err = p.pods.Prepared(pod.Spec.NodeName, entry.Drivers); err != nil || len(driver.Prepared) == 0 {
 		return deletion, err
@@ -145,48 +148,71 @@ const (
 	// refusalsEnd is the pause after which a deletion is a new one. Controllers try again
 	// after at most 16 min 40 s, the longest pause of client-go's limiter.
 	refusalsEnd = 30 * time.Minute
-	// maxRefusals bounds the memory: a pod on each of as many nodes.
+	// maxRefusals and maxCallers bound the memory: a pod on each of as many nodes, and API servers.
 	maxRefusals = 8192
+	maxCallers  = 16
 )
 
-// refusals remember since when deletions of pods are refused. The zero value is empty.
+// refusals remember since when deletions of pods are refused, for each caller: one that is not known to be an API server can be
+// any pod, and lets no deadline of another begin or be forgotten. The zero value is empty.
 type refusals struct {
-	mutex sync.Mutex
-	pods  map[types.UID]refusal
+	mutex   sync.Mutex
+	callers map[string]*refusedPods
+}
+
+// refusedPods are those of one caller, and when the last one was added.
+type refusedPods struct {
+	pods map[types.UID]refusal
+	last time.Time
 }
 
 // A refusal is when the first and the last deletion of a pod was refused.
 type refusal struct{ first, last time.Time }
 
 // add notes a refusal. While there are too many, it does not: the deadline begins later.
-func (r *refusals) add(pod types.UID, now time.Time) {
+func (r *refusals) add(address string, pod types.UID, now time.Time) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	if r.pods == nil {
-		r.pods = map[types.UID]refusal{}
-	}
-	had, known := r.pods[pod]
-	if !known && len(r.pods) >= maxRefusals {
-		for uid, of := range r.pods {
-			if of.ended(now) {
-				delete(r.pods, uid)
-			}
-		}
+	of := r.of(address)
+	of.last = now
+	had, known := of.pods[pod]
+	if !known && len(of.pods) >= maxRefusals {
+		maps.DeleteFunc(of.pods, func(_ types.UID, refused refusal) bool { return refused.ended(now) })
 	}
 	switch {
 	case known && !had.ended(now):
-		r.pods[pod] = refusal{had.first, now}
-	case known || len(r.pods) < maxRefusals:
-		r.pods[pod] = refusal{now, now}
+		of.pods[pod] = refusal{had.first, now}
+	case known || len(of.pods) < maxRefusals:
+		of.pods[pod] = refusal{now, now}
 	}
 }
 
-// lasting returns for how long deletions of a pod have been refused.
-func (r *refusals) lasting(pod types.UID, now time.Time) time.Duration {
+// of returns the pods of a caller. For a new one, those of the caller that was silent for longest are forgotten, but not
+// those of the API servers that are known: their address is empty.
+func (r *refusals) of(address string) *refusedPods {
+	if of := r.callers[address]; of != nil {
+		return of
+	}
+	if r.callers == nil {
+		r.callers = map[string]*refusedPods{}
+	}
+	if len(r.callers) >= maxCallers {
+		others := slices.DeleteFunc(slices.Collect(maps.Keys(r.callers)), func(address string) bool { return address == "" })
+		delete(r.callers, slices.MinFunc(others, func(a, b string) int { return r.callers[a].last.Compare(r.callers[b].last) }))
+	}
+	of := &refusedPods{pods: map[types.UID]refusal{}}
+	r.callers[address] = of
+	return of
+}
+
+// lasting returns for how long deletions of a pod have been refused to a caller.
+func (r *refusals) lasting(address string, pod types.UID, now time.Time) time.Duration {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	if of, known := r.pods[pod]; known && !of.ended(now) {
-		return now.Sub(of.first)
+	if of := r.callers[address]; of != nil {
+		if refused, known := of.pods[pod]; known && !refused.ended(now) {
+			return now.Sub(refused.first)
+		}
 	}
 	return 0
 }
