@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/console"
@@ -37,6 +39,43 @@ func (clerk) Drain(context.Context, string) (*v1alpha1.DeviceDrain, error) { ret
 
 func (clerk) CreateDrain(context.Context, *v1alpha1.DeviceDrain, bool) ([]string, error) {
 	return nil, nil
+}
+
+// A slowClerk answers a preview of a pause when it is released.
+type slowClerk struct {
+	clerk
+	asked, released chan struct{}
+}
+
+func (slowClerk) Drain(_ context.Context, name string) (*v1alpha1.DeviceDrain, error) {
+	return &v1alpha1.DeviceDrain{ObjectMeta: metav1.ObjectMeta{Name: name}}, nil
+}
+
+func (c slowClerk) PauseDrain(ctx context.Context, _ *v1alpha1.DeviceDrain, _, _ bool) ([]string, error) {
+	c.asked <- struct{}{}
+	select {
+	case <-ctx.Done():
+	case <-c.released:
+	}
+	return nil, ctx.Err()
+}
+
+// TestLeavingPage: the page of a drain renews itself a second after a change, but not while the answer to a button that its user
+// has pressed is on its way.
+func TestLeavingPage(t *testing.T) {
+	b := open(t)
+	in := exampleInput(t)
+	f := build(t, in, nil)
+	c := slowClerk{asked: make(chan struct{}, 1), released: make(chan struct{})}
+	s := serveFor(t, f, now, c)
+	b.run(chromedp.Navigate(s.first), chromedp.Navigate(s.base+pages()["drain"]))
+	b.await(`document.getElementById("status-text").textContent === "live"`)
+	s.Show(build(t, tainted(in), f))
+	b.run(chromedp.Evaluate(`document.querySelector('button[data-verb="pause"]').click()`, nil))
+	<-c.asked
+	<-time.After(2 * time.Second)
+	close(c.released)
+	b.run(chromedp.WaitVisible("#confirm", chromedp.ByQuery))
 }
 
 // accessible fails if the page is wider than the window, or axe has a serious finding, at both widths,

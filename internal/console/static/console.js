@@ -373,13 +373,23 @@
       $("stale").hidden = !stale.reason;
       $("stale").textContent = stale.reason ? "Not current since " + stale.since + ": " + stale.reason : "";
     });
-    const changed = () => {
-      if (map.data || document.body.dataset.template === "change") return;
+    // To reload a page that the user is leaving, as by a button whose answer takes a moment, would undo that. A user who
+    // has stopped it stays.
+    let left = -Infinity;
+    const leaving = () => performance.now() - left < 30000;
+    addEventListener("beforeunload", () => { left = performance.now(); $("newer").hidden = true; });
+    const reloads = () => {
       const typed = [...document.querySelectorAll("form.change input:not([type=hidden]), form.change textarea")].some((e) => e.value !== e.defaultValue || e.checked !== e.defaultChecked);
       const quiet = !typed && (document.activeElement === document.body || document.activeElement === null);
-      if (quiet && document.body.dataset.template.startsWith("drain") && String(getSelection()) === "") setTimeout(() => location.reload(), 1000);
-      else $("newer").hidden = false;
+      return quiet && document.body.dataset.template.startsWith("drain") && String(getSelection()) === "";
     };
+    const renew = (now) => {
+      if (leaving()) return;
+      if (!reloads()) $("newer").hidden = false;
+      else if (now) location.reload();
+      else setTimeout(() => renew(true), 1000);
+    };
+    const changed = () => { if (!map.data && document.body.dataset.template !== "change") renew(false); };
     source.addEventListener("cells", (event) => { if (map.data) cells(event); else changed(); });
     source.addEventListener("layout", (event) => { if (map.data) relaid(event); else changed(); });
     addEventListener("pagehide", () => source.close());
