@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
@@ -148,22 +147,15 @@ const (
 	// refusalsEnd is the pause after which a deletion is a new one. Controllers try again
 	// after at most 16 min 40 s, the longest pause of client-go's limiter.
 	refusalsEnd = 30 * time.Minute
-	// maxRefusals and maxCallers bound the memory: a pod on each of as many nodes, and API servers.
+	// maxRefusals bounds the memory of one caller: a pod on each of as many nodes.
 	maxRefusals = 8192
-	maxCallers  = 16
 )
 
 // refusals remember since when deletions of pods are refused, for each caller: one that is not known to be an API server can be
 // any pod, and lets no deadline of another begin or be forgotten. The zero value is empty.
 type refusals struct {
 	mutex   sync.Mutex
-	callers map[string]*refusedPods
-}
-
-// refusedPods are those of one caller, and when the last one was added.
-type refusedPods struct {
-	pods map[types.UID]refusal
-	last time.Time
+	callers caller.Recent[map[types.UID]refusal]
 }
 
 // A refusal is when the first and the last deletion of a pod was refused.
@@ -173,46 +165,28 @@ type refusal struct{ first, last time.Time }
 func (r *refusals) add(address string, pod types.UID, now time.Time) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	of := r.of(address)
-	of.last = now
-	had, known := of.pods[pod]
-	if !known && len(of.pods) >= maxRefusals {
-		maps.DeleteFunc(of.pods, func(_ types.UID, refused refusal) bool { return refused.ended(now) })
+	pods := r.callers.Of(address, now)
+	if *pods == nil {
+		*pods = map[types.UID]refusal{}
+	}
+	had, known := (*pods)[pod]
+	if !known && len(*pods) >= maxRefusals {
+		maps.DeleteFunc(*pods, func(_ types.UID, refused refusal) bool { return refused.ended(now) })
 	}
 	switch {
 	case known && !had.ended(now):
-		of.pods[pod] = refusal{had.first, now}
-	case known || len(of.pods) < maxRefusals:
-		of.pods[pod] = refusal{now, now}
+		(*pods)[pod] = refusal{had.first, now}
+	case known || len(*pods) < maxRefusals:
+		(*pods)[pod] = refusal{now, now}
 	}
-}
-
-// of returns the pods of a caller. For a new one, those of the caller that was silent for longest are forgotten, but not
-// those of the API servers that are known: their address is empty.
-func (r *refusals) of(address string) *refusedPods {
-	if of := r.callers[address]; of != nil {
-		return of
-	}
-	if r.callers == nil {
-		r.callers = map[string]*refusedPods{}
-	}
-	if len(r.callers) >= maxCallers {
-		others := slices.DeleteFunc(slices.Collect(maps.Keys(r.callers)), func(address string) bool { return address == "" })
-		delete(r.callers, slices.MinFunc(others, func(a, b string) int { return r.callers[a].last.Compare(r.callers[b].last) }))
-	}
-	of := &refusedPods{pods: map[types.UID]refusal{}}
-	r.callers[address] = of
-	return of
 }
 
 // lasting returns for how long deletions of a pod have been refused to a caller.
 func (r *refusals) lasting(address string, pod types.UID, now time.Time) time.Duration {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	if of := r.callers[address]; of != nil {
-		if refused, known := of.pods[pod]; known && !refused.ended(now) {
-			return now.Sub(refused.first)
-		}
+	if refused, known := (*r.callers.Of(address, now))[pod]; known && !refused.ended(now) {
+		return now.Sub(refused.first)
 	}
 	return 0
 }

@@ -1,7 +1,13 @@
 // Package caller tells who sends a request: what one caller sends is not counted against another.
 package caller
 
-import "context"
+import (
+	"context"
+	"iter"
+	"maps"
+	"slices"
+	"time"
+)
 
 type addressKey struct{}
 
@@ -15,4 +21,47 @@ func With(ctx context.Context, address string) context.Context {
 func Address(ctx context.Context) string {
 	address, _ := ctx.Value(addressKey{}).(string)
 	return address
+}
+
+// most is how many callers a Recent remembers.
+const most = 16
+
+// Recent has a value for each of the 16 callers that were seen last. The API servers that are known stay.
+// The zero value is empty. Its user serializes the calls.
+type Recent[T any] struct {
+	all map[string]*seen[T]
+}
+
+type seen[T any] struct {
+	value T
+	last  time.Time
+}
+
+// Of returns the value of a caller that is seen now; the zero value for a new one.
+func (r *Recent[T]) Of(address string, now time.Time) *T {
+	if r.all == nil {
+		r.all = map[string]*seen[T]{}
+	}
+	of := r.all[address]
+	if of == nil {
+		if len(r.all) >= most {
+			others := slices.DeleteFunc(slices.Collect(maps.Keys(r.all)), func(address string) bool { return address == "" })
+			delete(r.all, slices.MinFunc(others, func(a, b string) int { return r.all[a].last.Compare(r.all[b].last) }))
+		}
+		of = &seen[T]{}
+		r.all[address] = of
+	}
+	of.last = now
+	return &of.value
+}
+
+// All yields the values of all callers, in no order.
+func (r *Recent[T]) All() iter.Seq[*T] {
+	return func(yield func(*T) bool) {
+		for _, of := range r.all {
+			if !yield(&of.value) {
+				return
+			}
+		}
+	}
 }

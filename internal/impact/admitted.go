@@ -1,12 +1,12 @@
 package impact
 
 import (
-	"maps"
 	"reflect"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/dra-steward/dra-steward/internal/caller"
 	"github.com/dra-steward/dra-steward/internal/guard"
 )
 
@@ -17,7 +17,6 @@ const storedWithin = time.Minute
 // What is remembered at most of writes that are not stored: a caller that is not known to be an API server
 // can be any pod, and ask for writes that it never stores.
 const (
-	mostCallers = 16
 	// mostAdmitted is in bytes, and of one caller. A name counts with about what it has in memory.
 	mostAdmitted = 8 << 20
 	bytesOfName  = 64
@@ -27,7 +26,7 @@ const (
 // zero value is empty.
 type callers struct {
 	mutex sync.Mutex
-	all   map[string]*admissions
+	all   caller.Recent[admissions]
 }
 
 // An unstored write is one that was admitted and is not seen stored.
@@ -48,45 +47,25 @@ type admissions struct {
 
 	mutex sync.Mutex
 	all   []unstored
-	// last is when the last write was admitted, omitted when the last one was for which there was no room.
-	last, omitted time.Time
+	// omitted is when the last write was admitted for which there was no room.
+	omitted time.Time
 }
 
-// of returns the admissions of a caller. Those of the caller that was silent for longest are forgotten for it, but not
-// those of the API servers that are known: their address is empty.
-func (c *callers) of(address string) *admissions {
+// of returns the admissions of a caller.
+func (c *callers) of(address string, now time.Time) *admissions {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	if c.all == nil {
-		c.all = map[string]*admissions{}
-	}
-	a := c.all[address]
-	if a != nil {
-		return a
-	}
-	if len(c.all) >= mostCallers {
-		known := slices.DeleteFunc(slices.Collect(maps.Keys(c.all)), func(address string) bool { return address == "" })
-		delete(c.all, slices.MinFunc(known, func(a, b string) int { return c.all[a].lastOne().Compare(c.all[b].lastOne()) }))
-	}
-	a = &admissions{}
-	c.all[address] = a
-	return a
+	return c.all.Of(address, now)
 }
 
 // stored forgets an admission whose object is stored: it counts with what is stored.
 func (c *callers) stored(b beginning) {
 	c.mutex.Lock()
-	all := slices.Collect(maps.Values(c.all))
+	all := slices.Collect(c.all.All())
 	c.mutex.Unlock()
 	for _, a := range all {
 		a.stored(b)
 	}
-}
-
-func (a *admissions) lastOne() time.Time {
-	a.mutex.Lock()
-	defer a.mutex.Unlock()
-	return a.last
 }
 
 // add remembers a write of so many bytes that is about to be stored.
@@ -99,7 +78,6 @@ func (a *admissions) add(b beginning, bytes int, followed bool) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	a.prune(b.at)
-	a.last = b.at
 	sum := added.bytes
 	for _, other := range a.all {
 		sum += other.bytes

@@ -28,7 +28,7 @@ func (i *Estimator) Admit(ctx context.Context, write guard.Write, decide func(gu
 		return err
 	}
 	stranded, siblings := i.stranded(ctx, write.Object, devices), i.siblings(write.Object, devices)
-	admitted := i.beginnings.admitted.of(caller.Address(ctx))
+	admitted := i.beginnings.admitted.of(caller.Address(ctx), write.Now)
 	admitted.deciding.Lock()
 	defer admitted.deciding.Unlock()
 	if err := ctx.Err(); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -193,7 +194,7 @@ func TestWritesOfStrangers(t *testing.T) {
 		}
 		<-time.After(storedWithin + time.Second)
 		request := updates(t, oneDevice(20, resourceapi.DeviceTaintEffectNone))
-		if all := i.beginnings.admitted.of("10.0.0.1"); h.Handle(caller.With(t.Context(), "10.0.0.1"), request).Allowed || len(all.all) > 0 {
+		if all := i.beginnings.admitted.of("10.0.0.1", time.Now()); h.Handle(caller.With(t.Context(), "10.0.0.1"), request).Allowed || len(all.all) > 0 {
 			t.Errorf("%d writes are remembered that are not stored, and there is room for more", len(all.all))
 		}
 	})
@@ -202,9 +203,9 @@ func TestWritesOfStrangers(t *testing.T) {
 // TestMostCallers: what is remembered of callers is bounded, and those that are known to be API servers stay.
 func TestMostCallers(t *testing.T) {
 	var c callers
-	c.of("").add(beginning{at: time.Unix(1, 0)}, 1, true)
+	c.of("", time.Unix(1, 0)).add(beginning{at: time.Unix(1, 0)}, 1, true)
 	for n := range 1000 {
-		a := c.of(fmt.Sprint(n))
+		a := c.of(fmt.Sprint(n), time.Unix(int64(n), 0))
 		for k := range 2 * mostAdmitted >> 20 {
 			a.add(beginning{object: fmt.Sprint(k), at: time.Unix(int64(n), 0)}, 1<<20, true)
 		}
@@ -212,15 +213,15 @@ func TestMostCallers(t *testing.T) {
 			t.Fatalf("%d writes of 1 MiB are remembered", len(a.all))
 		}
 	}
-	if len(c.all) != mostCallers || len(c.of("").all) != 1 || len(c.of("999").all) == 0 {
-		t.Errorf("%d callers are remembered", len(c.all))
+	if n := len(slices.Collect(c.all.All())); n != 16 || len(c.of("", time.Unix(1000, 0)).all) != 1 || len(c.of("999", time.Unix(1000, 0)).all) == 0 {
+		t.Errorf("%d callers are remembered", n)
 	}
 }
 
 // TestStoredWrites: a write that is stored counts once, whatever other webhooks have changed.
 func TestStoredWrites(t *testing.T) {
 	var c callers
-	a := c.of("10.1.0.1")
+	a := c.of("10.1.0.1", time.Unix(1, 0))
 	for _, spec := range []string{"a", "b", "c"} {
 		a.add(beginning{object: "rule", spec: spec, at: time.Unix(1, 0)}, 1, true)
 	}
