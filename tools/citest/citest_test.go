@@ -128,7 +128,7 @@ func TestParallel(t *testing.T) {
 	if !r.Failed() || len(r.steps) != 2 {
 		t.Errorf("steps are %q", r.steps)
 	}
-	if got := inOrder([]string{".", "image", "test/envtest", "test/node", "test/tracker"}); !slices.Equal(got, []string{"test/envtest", ".", "test/node", "image", "test/tracker"}) {
+	if got := inOrder([]string{".", "image", "test/envtest", "test/node", "test/tracker"}); !slices.Equal(got, []string{".", "test/envtest", "test/node", "image", "test/tracker"}) {
 		t.Errorf("the order is %q", got)
 	}
 }

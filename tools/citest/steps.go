@@ -17,8 +17,8 @@ var controlPlane = []string{"test/envtest"}
 // the last of them runs.
 var longest = []string{"./installed", "./drain", "./guard"}
 
-// waiting are the modules whose tests wait more than they compute: those of the others run at the same time.
-var waiting = []string{"test/envtest", "test/node"}
+// waiting are the modules whose tests wait more than they compute.
+var waiting = []string{"test/node"}
 
 // newestOnly are modules whose tests start a control plane of the newest minor, if they
 // can: test/node wants a kubelet with it, test/certmanager nothing of a minor, and test/scale
@@ -140,18 +140,17 @@ func findModules(root string) (modules []string, err error) {
 	return modules, err
 }
 
-// inOrder puts the longest first, and what mostly waits before what runs at the same time.
+// inOrder puts what runs alone first and what mostly waits before the rest, which runs at
+// the same time.
 func inOrder(modules []string) []string {
 	rank := func(module string) int {
 		switch {
-		case slices.Contains(controlPlane, module):
+		case module == "." || slices.Contains(controlPlane, module):
 			return 0
-		case module == ".":
-			return 1
 		case slices.Contains(waiting, module):
-			return 2
+			return 1
 		}
-		return 3
+		return 2
 	}
 	return slices.SortedStableFunc(slices.Values(modules), func(a, b string) int { return rank(a) - rank(b) })
 }
