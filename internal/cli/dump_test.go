@@ -31,3 +31,24 @@ func TestLargeDump(t *testing.T) {
 		})
 	}
 }
+
+// TestEmptyDump: audit takes files without an object to audit for a mistake, unless it is told that there is none.
+func TestEmptyDump(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "dump.json")
+	if err := os.WriteFile(file, []byte(`{"apiVersion": "v1", "kind": "List", "items": []}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, namespace := range []string{"", "team-a"} {
+		for _, allowed := range []bool{false, true} {
+			var out, errs bytes.Buffer
+			code := cli.Run(t.Context(), []string{"audit", "--from-files", file, "--namespace", namespace, fmt.Sprintf("--allow-empty=%t", allowed)}, cmdutil.Streams{Out: &out, Err: &errs})
+			want := cmdutil.ExitFailed
+			if allowed {
+				want = cmdutil.ExitClean
+			}
+			if code != want || !allowed && !strings.Contains(errs.String(), "if that is right, set --allow-empty") {
+				t.Errorf("namespace %q, --allow-empty=%t: %d %s%s", namespace, allowed, code, &out, &errs)
+			}
+		}
+	}
+}

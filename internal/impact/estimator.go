@@ -124,7 +124,7 @@ func New(o Options) (*Estimator, error) {
 		return i, nil
 	}
 	var checkers []cache.DoneChecker
-	i.foresight, checkers = NewForesight(i.factory, o.View, ListGroups(client))
+	i.foresight, checkers = NewForesight(i.factory, o.View, ListGroups(client.SchedulingV1beta1().RESTClient()))
 	i.synced = append(i.synced, checkers...)
 	return i, nil
 }

@@ -4,15 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	schedulingapi "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
@@ -53,15 +56,31 @@ type Foresight struct {
 // Groups returns the PodGroups of all namespaces.
 type Groups func(ctx context.Context) ([]*schedulingapi.PodGroup, error)
 
-// maxGroups bounds the PodGroups that are read for one answer: tenants create them.
-const maxGroups = 10_000
+// The bounds of the PodGroups that are read for one answer, which tenants create: their number, and their bytes as they
+// are stored.
+const (
+	maxGroups     = 10_000
+	maxGroupBytes = 32 << 20
+)
 
-// ListGroups lists them, an error if they are too many. There is no informer for them: most
-// clusters have none, and many API servers do not serve them.
-func ListGroups(client kubernetes.Interface) Groups {
+// ListGroups lists them with a client of their API group, an error if they are beyond the bounds. There is no informer for
+// them: most clusters have none, and many API servers do not serve them.
+func ListGroups(client rest.Interface) Groups {
 	return func(ctx context.Context) (all []*schedulingapi.PodGroup, err error) {
-		list, err := client.SchedulingV1beta1().PodGroups("").List(ctx, metav1.ListOptions{Limit: maxGroups})
+		answer, err := client.Get().Resource("podgroups").VersionedParams(&metav1.ListOptions{Limit: maxGroups}, scheme.ParameterCodec).Stream(ctx)
 		if err != nil {
+			return nil, err
+		}
+		defer answer.Close()
+		data, err := io.ReadAll(io.LimitReader(answer, maxGroupBytes+1))
+		if err != nil {
+			return nil, err
+		}
+		if len(data) > maxGroupBytes {
+			return nil, fmt.Errorf("they take more than %d MiB", maxGroupBytes>>20)
+		}
+		list := &schedulingapi.PodGroupList{}
+		if err := runtime.DecodeInto(scheme.Codecs.UniversalDeserializer(), data, list); err != nil {
 			return nil, err
 		}
 		if list.Continue != "" {

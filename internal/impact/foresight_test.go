@@ -2,7 +2,10 @@ package impact
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -10,13 +13,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	schedulingapi "k8s.io/api/scheduling/v1beta1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes/fake"
-	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
@@ -153,6 +154,26 @@ func TestStrandedGates(t *testing.T) {
 	}
 }
 
+var groupList = metav1.TypeMeta{APIVersion: "scheduling.k8s.io/v1beta1", Kind: "PodGroupList"}
+
+// groupsFrom lists the PodGroups of a server that answers so.
+func groupsFrom(t *testing.T, answer func(w http.ResponseWriter)) Groups {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/apis/scheduling.k8s.io/v1beta1/podgroups" || r.URL.Query().Get("limit") != "10000" {
+			t.Errorf("read from %s", r.URL)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		answer(w)
+	}))
+	t.Cleanup(server.Close)
+	client, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ListGroups(client.SchedulingV1beta1().RESTClient())
+}
+
 // TestStrandedGroups: the pods of a PodGroup land together or not at all. If PodGroups cannot be read,
 // that is said where pods of one leave, and only there.
 func TestStrandedGroups(t *testing.T) {
@@ -170,26 +191,30 @@ func TestStrandedGroups(t *testing.T) {
 	}
 	group := &schedulingapi.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: "train"}}
 	group.Spec.SchedulingPolicy.Gang = &schedulingapi.GangSchedulingPolicy{MinCount: 2}
-	client := fake.NewClientset(group)
-	f.groups = ListGroups(client)
+	f.groups = groupsFrom(t, func(w http.ResponseWriter) {
+		_ = json.NewEncoder(w).Encode(&schedulingapi.PodGroupList{TypeMeta: groupList, Items: []schedulingapi.PodGroup{*group}})
+	})
 	rule := broken("a", resourceapi.DeviceTaintEffectNoExecute)
 	if got := f.Stranded(t.Context(), rule, nil); got.NotComputed != "" || got.Pods != 2 || !strings.Contains(got.Names[0], "its PodGroup needs 2 pods at once") {
 		t.Errorf("two of a group leave, for which there is one device: %+v", got)
 	}
-	f.groups = func(ctx context.Context) ([]*schedulingapi.PodGroup, error) {
-		many := fake.NewClientset()
-		many.PrependReactor("list", "podgroups", func(clienttesting.Action) (bool, runtime.Object, error) {
-			return true, &schedulingapi.PodGroupList{ListMeta: metav1.ListMeta{Continue: "more"}}, nil
-		})
-		return ListGroups(many)(ctx)
-	}
+	f.groups = groupsFrom(t, func(w http.ResponseWriter) {
+		_ = json.NewEncoder(w).Encode(&schedulingapi.PodGroupList{TypeMeta: groupList, ListMeta: metav1.ListMeta{Continue: "more"}})
+	})
 	if got := f.Stranded(t.Context(), rule, nil); got.NotComputed != "PodGroups cannot be read: there are more than 10000" {
 		t.Errorf("too many: %+v", got)
 	}
-	f.groups = ListGroups(client)
-	client.PrependReactor("list", "podgroups", func(clienttesting.Action) (bool, runtime.Object, error) {
-		return true, nil, apierrors.NewForbidden(schedulingapi.Resource("podgroups"), "", nil)
+	endless := groupsFrom(t, func(w http.ResponseWriter) {
+		for page := make([]byte, 1<<20); ; { // as much as is read
+			if _, err := w.Write(page); err != nil {
+				return
+			}
+		}
 	})
+	if _, err := endless(t.Context()); err == nil || err.Error() != "they take more than 32 MiB" {
+		t.Errorf("too large: %v", err)
+	}
+	f.groups = groupsFrom(t, func(w http.ResponseWriter) { w.WriteHeader(http.StatusForbidden) })
 	if got := f.Stranded(t.Context(), rule, nil); !strings.HasPrefix(got.NotComputed, "PodGroups cannot be read: ") {
 		t.Errorf("without the right: %+v", got)
 	}

@@ -100,7 +100,7 @@ func (e *eviction) foresight() (drain.Foresight, error) {
 		return nil, err
 	}
 	e.watchGates()
-	found, checkers := impact.NewForesight(e.informers, devicesOfCluster{e}, impact.ListGroups(e.client))
+	found, checkers := impact.NewForesight(e.informers, devicesOfCluster{e}, impact.ListGroups(e.client.SchedulingV1beta1().RESTClient()))
 	checkers = append(checkers, e.gates)
 	return func(ctx context.Context, d *v1alpha1.DeviceDrain, devices []usage.DeviceID) *guard.Stranded {
 		for _, checker := range checkers {

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"cmp"
 	"fmt"
 
 	"go.yaml.in/yaml/v3"
@@ -62,7 +63,7 @@ func isAnchorByte(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || c == '_' || c == '-'
 }
 
-// checkAliases refuses text whose aliases would expand beyond limit bytes, and
+// checkAliases refuses text whose aliases add more than limit bytes, and
 // text of which that cannot be said because it does not parse.
 func (s *source) checkAliases(limit int) *Error {
 	root := s.root()
@@ -73,64 +74,57 @@ func (s *source) checkAliases(limit int) *Error {
 		}
 		return s.yamlError(err)
 	}
-	e := expansion{sizes: map[*yaml.Node]int{}, limit: limit}
-	if e.size(root) <= limit && e.cycle == nil {
-		return nil
-	}
+	e := expansion{measured: map[*yaml.Node]expanded{}, limit: limit}
+	e.measure(root)
 	if e.cycle != nil {
 		return &Error{Line: e.cycle.Line, Column: e.cycle.Column,
 			Message: fmt.Sprintf("the value of anchor %q contains itself", e.cycle.Value)}
 	}
-	if e.guilty == nil {
-		return nil
+	if e.guilty != nil {
+		return &Error{Line: e.guilty.Line, Column: e.guilty.Column,
+			Message: fmt.Sprintf("with this alias the aliases of the document add more than %d bytes: write the values out or split the document", limit)}
 	}
-	return &Error{Line: e.guilty.Line, Column: e.guilty.Column,
-		Message: fmt.Sprintf("with this alias the document grows beyond %d bytes: write the values out or split the document", limit)}
+	return nil
 }
 
 // expansion measures what a tree becomes when its aliases are replaced by what
 // they stand for.
 type expansion struct {
-	sizes map[*yaml.Node]int
-	limit int
-	// guilty is the first alias that leads beyond the limit, cycle the first
-	// that leads to one of its own ancestors.
-	guilty, cycle *yaml.Node
+	measured map[*yaml.Node]expanded
+	limit    int
+	// last is the alias that was measured last, guilty the first one that leads beyond the limit,
+	// cycle the first that leads to one of its own ancestors.
+	last, guilty, cycle *yaml.Node
 }
 
-// inProgress marks a node whose size is being measured.
-const inProgress = -1
+// expanded are the bytes of a node, and those of them that its aliases add; each is at most one more than the limit.
+type expanded struct {
+	size, added int
+	inProgress  bool
+}
 
-// size returns the expanded size of the node in bytes, not much more than the
-// limit.
-func (e *expansion) size(node *yaml.Node) int {
+func (e *expansion) measure(node *yaml.Node) (m expanded) {
 	if node.Kind == yaml.AliasNode {
-		target, known := e.sizes[node.Alias]
-		if known && target == inProgress {
-			e.cycle = node
-			return e.limit + 1
+		e.last = node
+		if e.measured[node.Alias].inProgress {
+			e.cycle = cmp.Or(e.cycle, node)
+			return expanded{}
 		}
-		total := e.size(node.Alias)
-		if total > e.limit && e.guilty == nil {
-			e.guilty = node
-		}
-		return total
-	}
-	if size, known := e.sizes[node]; known {
-		return size
-	}
-	e.sizes[node] = inProgress
-	total := len(node.Value) + 2
-	for _, child := range node.Content {
-		total += e.size(child)
-		if total > e.limit {
-			if e.guilty == nil && child.Kind == yaml.AliasNode {
-				e.guilty = child
+		m.size = e.measure(node.Alias).size
+		m.added = m.size
+	} else if known, is := e.measured[node]; is {
+		return known
+	} else {
+		e.measured[node] = expanded{inProgress: true}
+		m.size = len(node.Value) + 2
+		for _, child := range node.Content {
+			c := e.measure(child)
+			m.size, m.added = min(m.size+c.size, e.limit+1), min(m.added+c.added, e.limit+1)
+			if m.added > e.limit {
+				e.guilty = cmp.Or(e.guilty, e.last)
 			}
-			total = e.limit + 1
-			break
 		}
+		e.measured[node] = m
 	}
-	e.sizes[node] = total
-	return total
+	return m
 }

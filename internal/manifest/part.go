@@ -57,7 +57,7 @@ func (r Reader) Parts(file string, in io.Reader) iter.Seq2[Part, error] {
 				yield(Part{File: file}, fileError(file, err))
 				return
 			}
-			if !yield(Part{file, text, min(limit, len(text.text)+DefaultMaxBytes)}, nil) {
+			if !yield(Part{file, text, min(limit, DefaultMaxBytes)}, nil) {
 				return
 			}
 		}

@@ -89,8 +89,9 @@ func TestReadHostile(t *testing.T) {
 	}
 	text := "a: &a " + strings.Repeat("x", 100_000) + "\nb: [" + strings.Repeat("*a, ", 1000) + "]\n"
 	for name, test := range map[string]struct{ text, want string }{
-		"billion laughs":      {laughs, "with this alias the document grows beyond 4194304 bytes"},
+		"billion laughs":      {laughs, "with this alias the aliases of the document add more than 4194304 bytes"},
 		"long text, repeated": {text, "x.yaml:2:"},
+		"aliases in objects":  {"a: &a " + strings.Repeat("x", 100_000) + "\nb:\n" + strings.Repeat("- {c: {d: *a}}\n", 1000), "x.yaml:44:11: with this alias the aliases of the document add more than 4194304 bytes"},
 		"deep brackets":       {"a: " + strings.Repeat("[", 2000) + strings.Repeat("]", 2000), "x.yaml:1:1003: nested more than 1000 levels deep"},
 		"deeper brackets":     {"a: " + strings.Repeat("[", 100_000), "x.yaml:1:1: not YAML: exceeded max depth of 10000"},
 		"deep dashes":         {strings.Repeat("- ", 100_000) + "x", "x.yaml:1:1: not YAML: exceeded max depth of 10000"},
@@ -244,8 +245,9 @@ func TestDump(t *testing.T) {
 	long := strings.Repeat("x", 17<<20)
 	for text, want := range map[string]string{
 		"kind: A\na: " + long:                          "",
-		"kind: A\na: &a " + long + "\nb: *a\n":         "with this alias the document grows beyond",
+		"kind: A\na: &a " + long + "\nb: *a\n":         "with this alias the aliases of the document add more than",
 		"kind: A\na: &a " + long[:1<<20] + "\nb: *a\n": "",
+		"kind: A\na: &a 1\nb: [*a, " + long + "]\n":    "",
 	} {
 		for _, err := range reader.Read("x.yaml", strings.NewReader(text)) {
 			if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {

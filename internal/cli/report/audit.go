@@ -31,6 +31,7 @@ type auditOptions struct {
 	policies, raise []string
 	read            clusterread.Source
 	namespace       string
+	allowEmpty      bool
 }
 
 const auditHelp = `audit reads the stored objects of resource.k8s.io and reports which of them would be refused
@@ -80,6 +81,7 @@ func AuditCommand(streams cmdutil.Streams) *cobra.Command {
 	o.read.AddFlags(c)
 	f.BoolP("all-namespaces", "A", true, "check the objects of all namespaces (the default without --namespace)")
 	c.MarkFlagsMutuallyExclusive("namespace", "all-namespaces")
+	f.BoolVar(&o.allowEmpty, "allow-empty", false, "succeed if the files have no objects to audit, as a cluster that has none")
 	f.StringVarP(&o.output, "output", "o", "text", "output format: "+strings.Join(cmdutil.OutputFormats("text", "sarif"), ", "))
 	cmdutil.Complete(c, "output", cmdutil.OutputFormats("text", "sarif"))
 	return c
@@ -215,11 +217,12 @@ func (o auditOptions) readFiles(_ context.Context, streams cmdutil.Streams, opti
 			return audit.Result{}, fmt.Errorf("%s:%d: %w", document.File, document.Line, err)
 		}
 	}
-	if checked == 0 && o.namespace == "" {
-		return audit.Result{}, errors.New("nothing to audit: the files have no objects of resource.k8s.io or dra-steward.io")
-	}
-	if checked == 0 {
-		return audit.Result{}, fmt.Errorf("--namespace %s: the files have no object of resource.k8s.io in this namespace", o.namespace)
+	switch {
+	case checked > 0 || o.allowEmpty:
+	case o.namespace == "":
+		return audit.Result{}, errors.New("nothing to audit: the files have no objects of resource.k8s.io or dra-steward.io; if that is right, set --allow-empty")
+	default:
+		return audit.Result{}, fmt.Errorf("--namespace %s: the files have no object of resource.k8s.io in this namespace; if that is right, set --allow-empty", o.namespace)
 	}
 	return found.report(), nil
 }

@@ -7,9 +7,7 @@ import (
 	"io"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -24,6 +22,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/controllers/devicehistory"
 	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
 	"github.com/dra-steward/dra-steward/internal/history"
+	"github.com/dra-steward/dra-steward/internal/lease"
 	"github.com/dra-steward/dra-steward/internal/manager"
 	"github.com/dra-steward/dra-steward/internal/plural"
 	"github.com/dra-steward/dra-steward/pkg/evictor"
@@ -87,14 +86,14 @@ func (u *uninstall) stopController(ctx context.Context) error {
 		return nil
 	}
 	u.progress.Say("waiting for the controller to stop")
-	holder, seen := "", &observed{}
+	holder, seen := "", &lease.Observed{}
 	err := wait.PollUntilContextTimeout(ctx, 500*time.Millisecond, u.timeout, true, func(ctx context.Context) (bool, error) {
-		lease, err := u.client.CoordinationV1().Leases(u.namespace).Get(ctx, u.controller, metav1.GetOptions{})
+		l, err := u.client.CoordinationV1().Leases(u.namespace).Get(ctx, u.controller, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return true, nil
 		}
 		if err == nil {
-			holder = seen.heldBy(lease, time.Now())
+			holder = seen.Holder(l.Spec, time.Now())
 		}
 		return err == nil && holder == "", nil
 	})
@@ -119,28 +118,6 @@ func (u *uninstall) scaleDown(ctx context.Context) (found bool, err error) {
 		return false, fmt.Errorf("cannot stop the controller: %w", err)
 	}
 	return true, nil
-}
-
-// An observed is a Lease as it was read, and since when it has been so: the times in it are those of the clock of
-// its holder, which may differ from this one.
-type observed struct {
-	spec  coordinationv1.LeaseSpec
-	since time.Time
-}
-
-// heldBy returns the holder of a Lease; empty if it has none, or has not renewed it for as long as it lasts.
-func (o *observed) heldBy(lease *coordinationv1.Lease, now time.Time) string {
-	s := lease.Spec
-	if s.HolderIdentity == nil || s.RenewTime == nil || s.LeaseDurationSeconds == nil {
-		return ""
-	}
-	if o.since.IsZero() || !equality.Semantic.DeepEqual(o.spec, s) {
-		o.spec, o.since = s, now
-	}
-	if now.Sub(o.since) >= time.Duration(*s.LeaseDurationSeconds)*time.Second {
-		return ""
-	}
-	return *s.HolderIdentity
 }
 
 // cleanRules keeps or lifts the rules that are ours, and lists them.

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/dra-steward/dra-steward/internal/controllers/materialize/record"
+	"github.com/dra-steward/dra-steward/internal/lease"
 )
 
 // askElsewhere is how often it is asked whether a scheduler applies patches.
@@ -18,25 +19,25 @@ const askElsewhere = 5 * time.Second
 
 // NewElsewhere returns a function that says, by the Lease that it renews, whether a scheduler
 // applies ResourceSlicePatches itself; empty if none does. It needs the verb get for that
-// Lease.
+// Lease, and is called from one goroutine.
 func NewElsewhere(config *rest.Config) (func(ctx context.Context, now time.Time) (string, error), error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("client for Leases: %w", err)
 	}
+	var seen lease.Observed
 	return func(ctx context.Context, now time.Time) (string, error) {
-		lease, err := client.CoordinationV1().Leases(record.SchedulerLeaseNamespace).Get(ctx, record.SchedulerLeaseName, metav1.GetOptions{})
+		l, err := client.CoordinationV1().Leases(record.SchedulerLeaseNamespace).Get(ctx, record.SchedulerLeaseName, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
 			return "", nil
 		case err != nil:
 			return "", fmt.Errorf("whether a scheduler applies ResourceSlicePatches: %w", err)
-		case lease.Spec.RenewTime == nil || lease.Spec.LeaseDurationSeconds == nil ||
-			now.After(lease.Spec.RenewTime.Add(time.Duration(*lease.Spec.LeaseDurationSeconds)*time.Second)):
+		case seen.Holder(l.Spec, now) == "":
 			return "", nil
 		}
 		return fmt.Sprintf("a scheduler applies ResourceSlicePatches itself (Lease %s/%s): choose one of the two: "+
-			"patches.mode=restore for the scheduler, or no scheduler with the plugin PatchedDynamicResources (docs/patches.md)", lease.Namespace, lease.Name), nil
+			"patches.mode=restore for the scheduler, or no scheduler with the plugin PatchedDynamicResources (docs/patches.md)", l.Namespace, l.Name), nil
 	}, nil
 }
 

@@ -214,9 +214,13 @@ func (w *work) endDrain(d *v1alpha1.ReactionDevice, drain *v1alpha1.DeviceDrain)
 }
 
 // acknowledge leaves a device alone until its cause has gone. If it has gone already, no cause is
-// acknowledged.
+// acknowledged. A published device that nothing reports as sick counts as healthy from then on: no pod
+// reports the health of one that was drained.
 func (w *work) acknowledge(d *v1alpha1.ReactionDevice, message string) {
 	d.State, d.Drain, d.DrainUID, d.Message = v1alpha1.ReactionAcknowledged, "", "", condition.Bounded(message, 1024)
+	if _, sick := w.Sick[d.DeviceName]; !sick && d.HealthySince == nil && w.Published(d.DeviceName) {
+		d.SickSince, d.HealthySince = nil, reconcile.Stamp(w.Now)
+	}
 	if d.HealthySince != nil {
 		d.Cause = ""
 	}

@@ -492,6 +492,32 @@ func TestSilence(t *testing.T) {
 	w.expect(sick, v1alpha1.ReactionHealthy)
 }
 
+// TestSilentRepair: a person repairs a device that was drained, whose health no pod reports: it is drained again if the
+// next pod reports it as sick. One that is still reported as sick is left alone.
+func TestSilentRepair(t *testing.T) {
+	for _, reported := range []bool{false, true} {
+		w := newWorld(t, 2, 8)
+		w.healthy = func(v1alpha1.DeviceName) bool { return false }
+		sick := device("node-0", 0)
+		w.devices[sick] = true
+		w.run(15 * time.Second)
+		w.devices[sick] = reported
+		w.run(5 * time.Second)
+		clear(w.drains)
+		w.run(20 * time.Second)
+		w.expect(sick, v1alpha1.ReactionAcknowledged)
+		w.devices[sick] = true
+		w.run(5 * time.Second)
+		if reported {
+			w.expect(sick, v1alpha1.ReactionAcknowledged)
+			continue
+		}
+		w.expect(sick, v1alpha1.ReactionSick)
+		w.run(10 * time.Second)
+		w.expect(sick, v1alpha1.ReactionDraining)
+	}
+}
+
 // TestUnknown: while it is not known which devices are sick, nothing begins and nothing ends.
 func TestUnknown(t *testing.T) {
 	w := newWorld(t, 2, 8)

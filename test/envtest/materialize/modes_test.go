@@ -78,7 +78,7 @@ func TestBoth(t *testing.T) {
 	s.quiet()
 	leases := s.c.CoordinationV1().Leases(record.SchedulerLeaseNamespace)
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: record.SchedulerLeaseName}, Spec: coordinationv1.LeaseSpec{
-		LeaseDurationSeconds: ptr.To(int32(3600)), RenewTime: ptr.To(metav1.NewMicroTime(time.Now()))}}
+		HolderIdentity: ptr.To("scheduler"), LeaseDurationSeconds: ptr.To(int32(3600)), RenewTime: ptr.To(metav1.NewMicroTime(time.Now()))}}
 	lease, err := leases.Create(t.Context(), lease, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -108,7 +108,8 @@ func TestBoth(t *testing.T) {
 	s.shows("a: model=x2")
 	s.stays("a: model=x2")
 	shows("x2")
-	lease.Spec.RenewTime = ptr.To(metav1.NewMicroTime(time.Now().Add(-2 * time.Hour))) // it has ended
+	lease.Spec.LeaseDurationSeconds = ptr.To(int32(1)) // it ends, although the clock of its holder is ahead
+	lease.Spec.RenewTime = ptr.To(metav1.NewMicroTime(time.Now().Add(time.Hour)))
 	if _, err := leases.Update(t.Context(), lease, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,31 @@
+// Package lease finds out if a Lease is held, without comparing the clocks of two machines.
+package lease
+
+import (
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+)
+
+// An Observed is a Lease as it was last read, and since when it has been so: the times in a Lease are those of the
+// clock of its holder, which may differ from this one. The zero value has read none.
+type Observed struct {
+	spec  coordinationv1.LeaseSpec
+	since time.Time
+}
+
+// Holder returns the holder of a Lease that was read now. It is empty if the Lease has none, or if none has changed
+// the Lease for as long as it lasts. An expired Lease that is read for the first time has a holder until then.
+func (o *Observed) Holder(s coordinationv1.LeaseSpec, now time.Time) string {
+	if s.HolderIdentity == nil || s.RenewTime == nil || s.LeaseDurationSeconds == nil {
+		return ""
+	}
+	if o.since.IsZero() || !equality.Semantic.DeepEqual(o.spec, s) {
+		o.spec, o.since = s, now
+	}
+	if now.Sub(o.since) >= time.Duration(*s.LeaseDurationSeconds)*time.Second {
+		return ""
+	}
+	return *s.HolderIdentity
+}
