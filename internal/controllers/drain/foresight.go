@@ -12,28 +12,53 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
 
-// foresightPeriod is how often a drain asks which pods do not land again.
-const foresightPeriod = time.Minute
+// foresightPeriod is how often a drain asks which pods do not land again, foresightRetry after how long the first time if
+// that could not be computed: twice as long each time.
+const (
+	foresightPeriod = time.Minute
+	foresightRetry  = 5 * time.Second
+)
 
 // A Foresight finds out which of the pods that a drain of devices evicts do not land again.
 type Foresight func(ctx context.Context, d *v1alpha1.DeviceDrain, devices []usage.DeviceID) *guard.Stranded
 
-// foreseen is the last answer for a drain, and when it was asked.
+// foreseen is the last answer for a drain, and when it is asked again, after which pause.
 type foreseen struct {
-	at     time.Time
+	next   time.Time
+	pause  time.Duration
 	answer *guard.Stranded
 }
 
-// foresee returns which pods do not land again, for a drain that has begun and goes on. The
-// answer of a short time ago is still good: the step that had it need not have written it.
-func (c *Controller) foresee(ctx context.Context, name string, now time.Time) *guard.Stranded {
+// then is what follows an answer to a question that was asked now.
+func (f foreseen) then(answer *guard.Stranded, now time.Time) foreseen {
+	pause := foresightPeriod
+	if !answer.Known() {
+		pause = min(max(2*f.pause, foresightRetry), foresightPeriod)
+		if f.answer.Known() {
+			pause = foresightRetry
+		}
+	}
+	return foreseen{now.Add(pause), pause, answer}
+}
+
+// again returns the answer, and when to ask again if it is not known.
+func (f foreseen) again(now time.Time) (*guard.Stranded, time.Duration) {
+	if f.answer == nil || f.answer.Known() {
+		return f.answer, 0
+	}
+	return f.answer, max(f.next.Sub(now), 0)
+}
+
+// foresee returns which pods do not land again, for a drain that has begun and goes on, and when to ask again if that is
+// not known. The answer of a short time ago is still good: the step that had it need not have written it.
+func (c *Controller) foresee(ctx context.Context, name string, now time.Time) (stranded *guard.Stranded, again time.Duration) {
 	if c.options.Foresight == nil {
-		return nil
+		return nil, 0
 	}
 	var d *v1alpha1.DeviceDrain
 	var last foreseen
 	c.locked(func() {
-		if last = c.foreseen[name]; now.Sub(last.at) < foresightPeriod {
+		if last = c.foreseen[name]; now.Before(last.next) {
 			return
 		}
 		if d = c.newest(name); d == nil || d.DeletionTimestamp != nil || d.Status.CompletionTime != nil || len(d.Status.Devices) == 0 {
@@ -41,15 +66,15 @@ func (c *Controller) foresee(ctx context.Context, name string, now time.Time) *g
 		}
 	})
 	if d == nil {
-		return last.answer
+		return last.again(now)
 	}
 	var devices []usage.DeviceID
 	for _, id := range expand(d.Status.Devices) {
 		devices = append(devices, usage.DeviceID(id))
 	}
-	last = foreseen{now, c.options.Foresight(ctx, d, devices)}
+	last = last.then(c.options.Foresight(ctx, d, devices), now)
 	c.locked(func() { c.foreseen[name] = last })
-	return last.answer
+	return last.again(now)
 }
 
 // podsLand sets the condition PodsLand of a drain that goes on. nil does not change it.

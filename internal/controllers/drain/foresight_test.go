@@ -1,13 +1,17 @@
 package drain_test
 
 import (
+	"context"
+	"slices"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
 	"github.com/dra-steward/dra-steward/internal/guard"
+	"github.com/dra-steward/dra-steward/pkg/usage"
 )
 
 // TestPodsLand: the condition follows the answers, and the last one stays while there is no
@@ -37,4 +41,55 @@ func TestPodsLand(t *testing.T) {
 			t.Errorf("%+v: %q, want %q", tt.stranded, got, tt.want)
 		}
 	}
+}
+
+func (p *plane) foresees(context.Context, *v1alpha1.DeviceDrain, []usage.DeviceID) *guard.Stranded {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	if p.foresight == nil {
+		return nil
+	}
+	return p.foresight()
+}
+
+// TestForesightRetries: what could not be computed is asked for again after 5 s, and seldom after that; what is known, after
+// a minute.
+func TestForesightRetries(t *testing.T) {
+	inPlane(t, func(p *plane) {
+		var asked []time.Duration
+		answer := &guard.Stranded{NotComputed: "it takes too long"}
+		p.do(func() {
+			p.foresight = func() *guard.Stranded {
+				asked = append(asked, time.Since(p.begin))
+				return answer
+			}
+			p.pod("web", 0, "")
+			p.budget("web", "web", 1)
+		})
+		expect := func(want ...int) {
+			t.Helper()
+			var got []int
+			p.do(func() {
+				for i := range asked[1:] {
+					got = append(got, int((asked[i+1] - asked[i]).Round(time.Second).Seconds()))
+				}
+				asked = asked[len(asked)-1:]
+			})
+			if !slices.Equal(got, want) {
+				t.Errorf("asked again after %v seconds, want %v", got, want)
+			}
+		}
+		p.drain("a", 1, nil)
+		p.pass(200 * time.Second)
+		p.expect("a", "PodsLand=False NotComputed", "Drained=False PodsRemain")
+		expect(5, 10, 20, 40, 60, 60)
+		p.do(func() { answer = &guard.Stranded{} })
+		p.pass(130 * time.Second)
+		p.expect("a", "PodsLand=True AllLand")
+		expect(60, 60)
+		p.do(func() { answer = &guard.Stranded{NotComputed: "it takes too long"} })
+		p.pass(70 * time.Second)
+		p.expect("a", "PodsLand=True AllLand")
+		expect(60, 5, 10)
+	})
 }

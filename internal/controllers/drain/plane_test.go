@@ -87,6 +87,8 @@ type plane struct {
 	thresholds     guard.Thresholds
 	namespaceOf    map[string]string
 	highestLeaving map[string]int
+	// foresight may be nil.
+	foresight func() *guard.Stranded
 }
 
 // inPlane runs a test with devices gpu-0 to gpu-(n-1), and a controller.
@@ -138,7 +140,7 @@ func (p *plane) start() {
 		Drains: run, Rules: untyped, Client: slowClient{typed, p}, Usage: &usage.Index{},
 		TaintRules: informer("rules", &resourceapi.DeviceTaintRule{}), Claims: informer("claims", &resourceapi.ResourceClaim{}),
 		Pods: informer("pods", &corev1.Pod{}), Budgets: informer("budgets", &policyv1.PodDisruptionBudget{}),
-		Thresholds: p.thresholds, Settings: drain.Delays{}, Recorder: p.events,
+		Thresholds: p.thresholds, Settings: drain.Delays{}, Recorder: p.events, Foresight: p.foresees,
 	}
 	slices := informer("slices", &resourceapi.ResourceSlice{})
 	options.Tracker = tracker.New(tracker.Options{Sources: tracker.Sources{Slices: slices, Rules: options.TaintRules}})

@@ -23,7 +23,7 @@ func (c *Controller) step(ctx context.Context, name string) (wake time.Duration,
 	}
 	c.readVersion()
 	requests := c.readRequests(ctx, name)
-	stranded := c.foresee(ctx, name, time.Now())
+	stranded, again := c.foresee(ctx, name, time.Now())
 	now := time.Now()
 	d, decision := c.decide(name, requests, stranded, now)
 	if d == nil {
@@ -33,7 +33,7 @@ func (c *Controller) step(ctx context.Context, name string) (wake time.Duration,
 	if err := c.cordon(ctx, decision, now); err != nil {
 		return window, nil // why is in the status, as the next step finds
 	}
-	next := decision.next(now)
+	next := orSooner(decision.next(now), again)
 	if err := c.uncordon(ctx, decision); err != nil {
 		c.options.Logger.Error(err, "A cordon stays in force; retrying", "drain", name, "retryAfter", period)
 		next = period
@@ -129,8 +129,8 @@ func quiet(before v1alpha1.DeviceDrainStatus, d Decision, since time.Duration, n
 }
 
 func orSooner(a, b time.Duration) time.Duration {
-	if a == 0 {
-		return b
+	if a == 0 || b == 0 {
+		return max(a, b)
 	}
 	return min(a, b)
 }
