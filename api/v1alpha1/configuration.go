@@ -13,6 +13,9 @@ const (
 )
 
 // StewardConfiguration is what a site decides. An empty one is complete.
+//
+// +kubebuilder:object:generate=false
+// +kubebuilder:object:root=true
 type StewardConfiguration struct {
 	metav1.TypeMeta `json:",inline"`
 	// Mode is how strict the webhook is: observe, warn, default or enforce; empty is
