@@ -15,16 +15,24 @@ type Observed struct {
 	since time.Time
 }
 
+// skew is by how much clocks may differ where a Lease is read for the first time.
+const skew = 24 * time.Hour
+
 // Holder returns the holder of a Lease that was read now. It is empty if the Lease has none, or if none has changed
-// the Lease for as long as it lasts. An expired Lease that is read for the first time has a holder until then.
+// the Lease for as long as it lasts. An expired Lease that is read for the first time has a holder until then, unless
+// it expired so long ago that no clock explains it.
 func (o *Observed) Holder(s coordinationv1.LeaseSpec, now time.Time) string {
 	if s.HolderIdentity == nil || s.RenewTime == nil || s.LeaseDurationSeconds == nil {
 		return ""
 	}
-	if o.since.IsZero() || !equality.Semantic.DeepEqual(o.spec, s) {
+	lasts := time.Duration(*s.LeaseDurationSeconds) * time.Second
+	switch first := o.since.IsZero(); {
+	case first && now.Sub(s.RenewTime.Time) > lasts+skew:
+		o.spec, o.since = s, now.Add(-lasts)
+	case first || !equality.Semantic.DeepEqual(o.spec, s):
 		o.spec, o.since = s, now
 	}
-	if now.Sub(o.since) >= time.Duration(*s.LeaseDurationSeconds)*time.Second {
+	if now.Sub(o.since) >= lasts {
 		return ""
 	}
 	return *s.HolderIdentity

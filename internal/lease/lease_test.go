@@ -10,6 +10,8 @@ import (
 	"github.com/dra-steward/dra-steward/internal/lease"
 )
 
+// TestHolder: a Lease is held while it is renewed, whatever the clock of its holder shows, and not once it has not been
+// renewed for as long as it lasts.
 func TestHolder(t *testing.T) {
 	now := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 	spec := func(holder string, skew time.Duration) coordinationv1.LeaseSpec {
@@ -25,6 +27,7 @@ func TestHolder(t *testing.T) {
 		"ended, by a clock that is early":  {{0, spec("a", time.Hour), "a"}, {14 * time.Second, spec("a", time.Hour), "a"}, {15 * time.Second, spec("a", time.Hour), ""}},
 		"released":                         {{0, spec("a", 0), "a"}, {time.Second, spec("", time.Second), ""}},
 		"another holder":                   {{0, spec("a", 0), "a"}, {14 * time.Second, spec("b", 0), "b"}, {28 * time.Second, spec("b", 0), "b"}},
+		"of a month ago":                   {{0, spec("a", -30*24*time.Hour), ""}, {time.Second, spec("a", -30*24*time.Hour), ""}, {2 * time.Second, spec("a", time.Second), "a"}},
 		"new":                              {{0, coordinationv1.LeaseSpec{}, ""}},
 	} {
 		var seen lease.Observed

@@ -35,8 +35,6 @@ func TestOursAndWhatItDoes(t *testing.T) {
 	}
 }
 
-// TestHeldBy: a Lease is held while it is renewed, whatever the clock of its holder says, and not once it has not
-// been renewed for as long as it lasts.
 // TestStopController: the controller is waited for although the clock of its node is late.
 func TestStopController(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -23,7 +23,9 @@ const expected = 30 * time.Second
 // Made are the drains as a controller sees them that writes some itself: those of an informer, and
 // its own writes until the informer has them.
 type Made struct {
-	store   cache.Store
+	store cache.Store
+	// seen is the resource version up to which the informer has everything.
+	seen    func() string
 	written map[string]writtenDrain
 	// deleted has when drains were deleted that the informer may still have.
 	deleted map[types.UID]time.Time
@@ -35,9 +37,10 @@ type writtenDrain struct {
 	at time.Time
 }
 
-// NewMade returns the drains of an informer's store.
-func NewMade(store cache.Store) *Made {
-	return &Made{store, map[string]writtenDrain{}, map[types.UID]time.Time{}}
+// NewMade returns the drains of an informer's store. seen is the resource version up to which the informer has
+// everything: after an outage of the API server it can be behind for a minute.
+func NewMade(store cache.Store, seen func() string) *Made {
+	return &Made{store, seen, map[string]writtenDrain{}, map[types.UID]time.Time{}}
 }
 
 // Wrote notes the answer of the API server to a write.
@@ -75,7 +78,7 @@ func (m *Made) All(now time.Time) (all []*v1alpha1.DeviceDrain) {
 		if present[made.UID] {
 			continue
 		}
-		if now.Sub(made.at) > expected {
+		if now.Sub(made.at) > expected && !reconcile.Newer(made.ResourceVersion, m.seen()) {
 			delete(m.written, name)
 			continue
 		}

@@ -15,7 +15,8 @@ import (
 // count, whatever the informer shows meanwhile.
 func TestMadeBehindInformer(t *testing.T) {
 	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
-	made, now := NewMade(store), time.Unix(1, 0)
+	seen := "4"
+	made, now := NewMade(store, func() string { return seen }), time.Unix(1, 0)
 	d := &v1alpha1.DeviceDrain{ObjectMeta: metav1.ObjectMeta{Name: "d", UID: types.UID("1"), ResourceVersion: "5"}}
 	counts := func(want int, when string) {
 		t.Helper()
@@ -41,5 +42,7 @@ func TestMadeBehindInformer(t *testing.T) {
 	made.Wrote(next, now)
 	counts(1, "another of the same name")
 	now = now.Add(expected + time.Second)
+	counts(1, "the informer is behind")
+	seen = "10"
 	counts(0, "the informer never had it")
 }

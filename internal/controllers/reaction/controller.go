@@ -98,7 +98,7 @@ func New(options Options) (*Controller, error) {
 	}
 	return &Controller{
 		options: options, changed: make(chan struct{}, 1),
-		written: map[string]*v1alpha1.DeviceReaction{}, made: drain.NewMade(options.Drains.GetStore()), refused: map[string]map[types.UID]string{}, notCreated: map[string]map[string]string{},
+		written: map[string]*v1alpha1.DeviceReaction{}, made: drain.NewMade(options.Drains.GetStore(), options.Drains.LastSyncResourceVersion), refused: map[string]map[types.UID]string{}, notCreated: map[string]map[string]string{},
 	}, nil
 }
 

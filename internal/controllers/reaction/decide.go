@@ -172,6 +172,7 @@ func (w *work) followDrain(d *v1alpha1.ReactionDevice, drain *v1alpha1.DeviceDra
 	if d.DrainUID != "" && d.DrainUID != drain.UID {
 		d.Restart = nil
 	}
+	was := d.State
 	d.Drain, d.DrainUID, d.Message = drain.Name, drain.UID, ""
 	d.State = v1alpha1.ReactionDraining
 	switch failed := meta.FindStatusCondition(drain.Status.Conditions, v1alpha1.DrainFailed); {
@@ -184,6 +185,9 @@ func (w *work) followDrain(d *v1alpha1.ReactionDevice, drain *v1alpha1.DeviceDra
 		w.Delete = append(w.Delete, Deletion{drain, "acknowledged: " + reason})
 		w.acknowledge(d, "acknowledged: "+reason)
 		return
+	}
+	if was == v1alpha1.ReactionAcknowledged {
+		d.HealthySince = nil // the drain was not deleted, so the device is not repaired
 	}
 	if d.State == v1alpha1.ReactionDrained {
 		w.prove(d, drain)

@@ -518,6 +518,27 @@ func TestSilentRepair(t *testing.T) {
 	}
 }
 
+// TestGap: a drain that is not seen for a moment was not deleted: the cordon of a device that is silent stays.
+func TestGap(t *testing.T) {
+	w := newWorld(t, 2, 8)
+	w.healthy = func(v1alpha1.DeviceName) bool { return false }
+	w.reaction.Spec.End.Uncordon = v1alpha1.UncordonWhenHealthy
+	sick := device("node-0", 0)
+	w.devices[sick] = true
+	w.run(15 * time.Second)
+	w.devices[sick] = false // its pods have gone
+	w.run(20 * time.Second)
+	w.expect(sick, v1alpha1.ReactionDraining)
+	hidden := maps.Clone(w.drains)
+	clear(w.drains)
+	w.run(time.Second)
+	maps.Copy(w.drains, hidden)
+	w.run(10 * time.Minute)
+	if len(w.drains) != 1 {
+		t.Errorf("%+v", w.reaction.Status.Devices)
+	}
+}
+
 // TestUnknown: while it is not known which devices are sick, nothing begins and nothing ends.
 func TestUnknown(t *testing.T) {
 	w := newWorld(t, 2, 8)

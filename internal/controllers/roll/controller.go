@@ -95,7 +95,7 @@ func New(options Options) (*Controller, error) {
 	}
 	return &Controller{
 		options: options, changed: make(chan struct{}, 1), written: map[string]*v1alpha1.DeviceRoll{},
-		made: drain.NewMade(options.Drains.GetStore()), refused: map[string]string{}, landings: map[string]landing{},
+		made: drain.NewMade(options.Drains.GetStore(), options.Drains.LastSyncResourceVersion), refused: map[string]string{}, landings: map[string]landing{},
 	}, nil
 }
 

@@ -34,9 +34,14 @@ func (w *work) follow(n *v1alpha1.RollNode) {
 			difference := n.Message
 			w.enter(n, v1alpha1.RollDone)
 			n.CompletionTime, n.Message = n.Since, difference
+			n.Pools, n.Replaced = nil, nil // a status has room for those of nodes in work
 		}
 	case v1alpha1.RollSkipped, v1alpha1.RollUndone, v1alpha1.RollGone:
 		w.restore(n, node)
+	case v1alpha1.RollWaiting:
+		if w.Roll.Spec.Undo { // the roll has begun with it before, and somebody has continued it
+			w.restore(n, node)
+		}
 	}
 	switch {
 	case n.State != v1alpha1.RollDraining:
@@ -125,6 +130,7 @@ func (w *work) draining(n *v1alpha1.RollNode, node Node) {
 		w.fail(n, "DeviceDrain "+d.Name+" has failed: "+meta.FindStatusCondition(d.Status.Conditions, v1alpha1.DrainFailed).Message)
 	case meta.IsStatusConditionTrue(d.Status.Conditions, v1alpha1.DrainDrained) && len(node.Hit.Claims) == 0:
 		if w.Roll.Spec.NodeWork != nil {
+			n.Pools = renewed(n.Pools, node.Pools)
 			w.enter(n, v1alpha1.RollWorking)
 			return
 		}
@@ -132,6 +138,7 @@ func (w *work) draining(n *v1alpha1.RollNode, node Node) {
 			w.note(n, node.PodsUnknown)
 			return
 		}
+		n.Pools = renewed(n.Pools, node.Pools)
 		w.replace(n, func(Pod) bool { return true })
 		w.enter(n, v1alpha1.RollReplacing)
 	case blocked != nil && blocked.Status == "True":
@@ -315,6 +322,21 @@ func difference(before, now []v1alpha1.RollPool) (fewer int32, text string, chan
 		}
 	}
 	return max(fewer, 0), strings.Join(texts, "; "), changed
+}
+
+// renewed are pools as they were before, with what the previous driver has published since: that says nothing about
+// the next one. Devices that have gone meanwhile are missed still.
+func renewed(before, now []v1alpha1.RollPool) []v1alpha1.RollPool {
+	all := slices.Clone(before)
+	for _, p := range now {
+		switch i := slices.IndexFunc(all, func(b v1alpha1.RollPool) bool { return b.Driver == p.Driver && b.Name == p.Name }); {
+		case i >= 0:
+			all[i].Generation, all[i].Devices = p.Generation, max(all[i].Devices, p.Devices)
+		case len(all) < maxPools:
+			all = append(all, p)
+		}
+	}
+	return all
 }
 
 // proving waits until the pod of the proof has succeeded.

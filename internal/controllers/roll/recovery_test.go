@@ -166,3 +166,43 @@ func TestOrphanOfSameName(t *testing.T) {
 		t.Errorf("uncordoned: %v", api.patched)
 	}
 }
+
+// TestUndoWaiting: a node whose drain somebody deletes, and that is continued and waits for the guard, is uncordoned when the
+// roll is undone.
+func TestUndoWaiting(t *testing.T) {
+	m := newModel(t, 1, ofNodes)
+	n := m.nodes["node-0"]
+	n.works = false
+	m.run(100, func() bool { return m.node(0).State == v1alpha1.RollWorking && n.Unschedulable })
+	clear(m.drains)
+	m.pass()
+	n.consumers = 40 // the guard holds
+	m.steer(func(s *v1alpha1.DeviceRollSpec) { s.Continue++ })
+	m.pass()
+	m.steer(func(s *v1alpha1.DeviceRollSpec) { s.Undo = true })
+	for range 100 {
+		m.pass()
+		m.tick()
+	}
+	if n.Unschedulable {
+		t.Errorf("undone, and cordoned by %q: %+v", n.CordonedBy, m.node(0))
+	}
+}
+
+// TestPublishedWhileDraining: what the previous driver publishes while its node is drained is no answer of the next one.
+func TestPublishedWhileDraining(t *testing.T) {
+	m := newModel(t, 1, asIs)
+	n := m.nodes["node-0"]
+	n.consumers = 5
+	m.run(100, func() bool { return m.node(0).State == v1alpha1.RollDraining })
+	n.generation++
+	m.run(100, func() bool {
+		n.publishes = false // the new pod is ready, and publishes later
+		return m.node(0).State == v1alpha1.RollPublishing
+	})
+	m.pass()
+	m.pass()
+	if got := m.node(0); got.State != v1alpha1.RollPublishing {
+		t.Errorf("%s without new slices", got.State)
+	}
+}
