@@ -148,7 +148,7 @@ func TestTenants(t *testing.T) {
 		})
 	}
 	eventually(t, "busy", func() error {
-		if got := server.review(t, "/mutate"+"?timeout=100ms", by("jane", "a3", create("ResourceClaim", claim(1)))); got.Allowed {
+		if got := server.review(t, "/mutate"+"?timeout=1s", by("jane", "a3", create("ResourceClaim", claim(1)))); got.Allowed {
 			return errNotYet
 		}
 		return nil

@@ -305,7 +305,7 @@ func TestSmallRequestHugeWork(t *testing.T) {
 }
 
 func TestConcurrentRequests(t *testing.T) {
-	server := start(t, review.Reviewer{}, nil)
+	server := start(t, review.Reviewer{}, func(s *webhook.Server) { s.Bounds.Timeout = time.Minute }) // the machine may be busy
 	good, bad := reviewOf(t, "v1", create("ResourceClaim", claim(16))), reviewOf(t, "v1", create("ResourceClaim", claim(17)))
 	var all sync.WaitGroup
 	for i := range 200 {

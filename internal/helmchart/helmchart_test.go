@@ -5,8 +5,10 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -69,6 +71,25 @@ func archive(t *testing.T, entries ...entry) string {
 }
 
 func file(name, text string) entry { return entry{tar.Header{Name: name}, text} }
+
+// TestPlacement: Helm 4, which renders here, leaves out the nulls of values.yaml, by which components have the placement of
+// the webhook.
+func TestPlacement(t *testing.T) {
+	files, err := helmchart.Render(t.Context(), "../../charts/dra-steward", helmchart.Options{Kubernetes: "v1.37.0",
+		Set: []string{"nodeSelector.pool=infra", "tolerations[0].key=pool", "tolerations[0].operator=Exists", "scheduler.enabled=true"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	missing := map[string]bool{"deployment.yaml": true, "controller-deployment.yaml": true, "scheduler-deployment.yaml": true, "uninstall-job.yaml": true}
+	for _, f := range files {
+		if name := filepath.Base(f.Name); strings.Contains(f.Text, "pool: infra") && strings.Contains(f.Text, "key: pool") {
+			delete(missing, name)
+		}
+	}
+	if len(missing) > 0 {
+		t.Errorf("without the placement of the webhook: %v", slices.Sorted(maps.Keys(missing)))
+	}
+}
 
 // TestOwnChart: a real chart with every template that it has.
 func TestOwnChart(t *testing.T) {

@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -39,14 +40,19 @@ func (e *eviction) confirmation(ctx context.Context) (said evictor.Confirmation,
 	if err != nil {
 		return said, fmt.Errorf("ConfigMap %s/%s: %w", e.options.namespace, e.options.Name, err)
 	}
-	if said, err = e.options.readConfirmation(kept); err != nil {
+	said, unread, err := e.options.readConfirmation(kept)
+	if err != nil {
 		return said, fmt.Errorf("ConfigMap %s/%s: %w", e.options.namespace, e.options.Name, err)
+	}
+	if unread != nil {
+		e.log.Error(unread, "Cannot read acknowledgements; they acknowledge nothing", "configMap", e.options.namespace+"/"+e.options.Name)
 	}
 	return said, nil
 }
 
-// readConfirmation reads the ConfigMap. --act-since counts in place of what it says.
-func (o Options) readConfirmation(kept *corev1.ConfigMap) (said evictor.Confirmation, err error) {
+// readConfirmation reads the ConfigMap. --act-since counts in place of what it says. The acknowledgements that are unread
+// acknowledge nothing: a slip in one does not stop the controller, and the others count.
+func (o Options) readConfirmation(kept *corev1.ConfigMap) (said evictor.Confirmation, unread, err error) {
 	since := kept.Data[actSinceKey]
 	if since == "" {
 		since = kept.CreationTimestamp.UTC().Format(time.RFC3339)
@@ -55,21 +61,26 @@ func (o Options) readConfirmation(kept *corev1.ConfigMap) (said evictor.Confirma
 		since = o.ActSince
 	}
 	if said.ActSince, err = ParseSince(since); err != nil {
-		return said, fmt.Errorf("%s: %w", actSinceKey, err)
+		return said, nil, fmt.Errorf("%s: %w", actSinceKey, err)
 	}
 	said.Ceilings = map[string]guard.Ceiling{}
 	for key, text := range kept.Data {
-		if driver, is := strings.CutPrefix(key, evictor.DriverCeiling("")); is {
-			if said.Ceilings[driver], err = guard.ParseCeiling(text); err != nil {
-				return said, fmt.Errorf("%s: %w", key, err)
-			}
+		driver, is := strings.CutPrefix(key, evictor.DriverCeiling(""))
+		if !is {
+			continue
 		}
+		ceiling, wrong := guard.ParseCeiling(text)
+		if wrong != nil {
+			unread = errors.Join(unread, fmt.Errorf("%s: %w", key, wrong))
+			continue
+		}
+		said.Ceilings[driver] = ceiling
 	}
-	return said, nil
+	return said, unread, nil
 }
 
-// listenToAdmin hands on what an admin writes into the ConfigMap, until ctx ends. What
-// cannot be read changes nothing.
+// listenToAdmin hands on what an admin writes into the ConfigMap, until ctx ends. A ConfigMap
+// that cannot be read changes nothing.
 func (e *eviction) listenToAdmin(ctx context.Context, controller *evictor.Controller) error {
 	if evictor.Mode(e.options.Mode) == evictor.ModeObserve {
 		return nil

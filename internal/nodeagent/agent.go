@@ -107,23 +107,22 @@ type Agent struct {
 	listing *podresources.Listing // the last one that counts
 
 	kubeletTime, claimsTime time.Duration
+	newWatcher              func() (*fsnotify.Watcher, error)
 }
 
 // NewAgent returns an agent.
 func NewAgent(o Options) *Agent {
 	o.Interval = cmp.Or(o.Interval, DefaultInterval)
 	return &Agent{Options: o, since: map[Finding]time.Time{}, reported: map[Finding]bool{}, admin: map[string]bool{}, unread: map[string]string{},
-		kubeletTime: kubeletTime, claimsTime: claimsTime}
+		kubeletTime: kubeletTime, claimsTime: claimsTime, newWatcher: fsnotify.NewWatcher}
 }
 
 // Run looks at the node until ctx ends.
 func (a *Agent) Run(ctx context.Context) error {
-	watcher, err := fsnotify.NewWatcher()
-	if err != nil {
-		return err
+	watcher, files := a.watchFiles()
+	if watcher != nil {
+		defer watcher.Close()
 	}
-	defer watcher.Close()
-	files := changes(watcher)
 	if err := a.NodeView.wait(ctx); err != nil {
 		return err
 	}
@@ -211,8 +210,22 @@ func (a *Agent) replaced() error {
 	return nil
 }
 
+// watchFiles returns a watcher and what it has to say. Processes of user 0 share the inotify instances of a node: without one,
+// both are nil, and the agent looks at the files at each interval.
+func (a *Agent) watchFiles() (*fsnotify.Watcher, <-chan struct{}) {
+	watcher, err := a.newWatcher()
+	if err != nil {
+		a.Log.Error(err, "Cannot watch files; looking at them at each interval", "interval", a.Interval)
+		return nil, nil
+	}
+	return watcher, changes(watcher)
+}
+
 // watch watches the folders that there are; one that comes later is found by a look.
 func (a *Agent) watch(watcher *fsnotify.Watcher) {
+	if watcher == nil {
+		return
+	}
 	for _, dir := range a.folders() {
 		_ = watcher.Add(dir) // absent, or watched already
 	}

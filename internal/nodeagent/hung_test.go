@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/fsnotify/fsnotify"
 	"github.com/go-logr/logr"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -79,4 +81,15 @@ func TestHungServer(t *testing.T) {
 			t.Errorf("%v after %s", err, took)
 		}
 	})
+}
+
+// TestNoWatcher: the agent of a node that has no inotify instance left looks at files at each interval.
+func TestNoWatcher(t *testing.T) {
+	a := NewAgent(Options{Log: logr.Discard()})
+	a.newWatcher = func() (*fsnotify.Watcher, error) { return nil, syscall.EMFILE }
+	watcher, files := a.watchFiles()
+	if watcher != nil || files != nil {
+		t.Errorf("%v, %v", watcher, files)
+	}
+	a.watch(watcher)
 }

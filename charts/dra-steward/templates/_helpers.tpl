@@ -420,7 +420,8 @@ and then install with
 null. */ -}}
 {{- define "dra-steward.placement" -}}
 {{- range $key := list "nodeSelector" "tolerations" "affinity" -}}
-{{- $value := get $.component $key -}}
+{{- /* index, not get: get returns "" for an absent key, and Helm 4 leaves out the nulls of values.yaml. */ -}}
+{{- $value := index $.component $key -}}
 {{- if kindIs "invalid" $value -}}
 {{- $value = get $.root.Values $key -}}
 {{- end -}}
