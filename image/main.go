@@ -42,6 +42,8 @@ func main() {
 // A request is a command with its flags and target.
 type request struct {
 	target, built string
+	// fingerprint and keyURL are of the key that signs the chart.
+	fingerprint, keyURL string
 	// platforms are those of the flag, nil without it.
 	platforms []string
 	of        rootfs.Options
@@ -79,6 +81,8 @@ func run(ctx context.Context, args []string) error {
 	program := flags.String("program", build.Steward, "program: "+build.Steward+" or "+build.Scheduler)
 	platforms := flags.String("platforms", "", "platforms, separated by commas (default: "+imagePlatforms+"; of krew "+pluginPlatforms+"; of root, which takes one, that of this machine)")
 	built := flags.String("built", "", "file of a program, for describe")
+	fingerprint := flags.String("key-fingerprint", "", "fingerprint of the OpenPGP key that signs the chart, for chart; Artifact Hub shows no key without it")
+	keyURL := flags.String("key-url", "", "https URL of the public part of that key, for chart")
 	var names []string
 	for _, c := range commands() {
 		names = append(names, c.name)
@@ -99,7 +103,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	r := request{target: flags.Arg(0), built: *built, of: rootfs.Options{Tree: *tree, Program: *program, Stamp: stamp}}
+	r := request{target: flags.Arg(0), built: *built, fingerprint: *fingerprint, keyURL: *keyURL, of: rootfs.Options{Tree: *tree, Program: *program, Stamp: stamp}}
 	if *platforms != "" {
 		r.platforms = strings.Split(*platforms, ",")
 	}
@@ -149,7 +153,7 @@ func printNotes(_ context.Context, r request) error {
 
 // writeChart writes the chart of a release.
 func writeChart(_ context.Context, r request) error {
-	return chart.Write(r.target, r.of.Tree, r.platformsOr(imagePlatforms))
+	return chart.Write(r.target, r.of.Tree, r.platformsOr(imagePlatforms), r.fingerprint, r.keyURL)
 }
 
 // writeVEX writes an OpenVEX document, or says why there is none.

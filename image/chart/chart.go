@@ -1,10 +1,13 @@
-// Package chart prepares the chart of a release: a copy that tells Artifact Hub its images and changes.
+// Package chart prepares the chart of a release: a copy that tells Artifact Hub its images, its changes
+// and the key that signs it.
 package chart
 
 import (
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -17,7 +20,11 @@ import (
 const (
 	imagesAnnotation  = "artifacthub.io/images"
 	changesAnnotation = "artifacthub.io/changes"
+	signKeyAnnotation = "artifacthub.io/signKey"
 )
+
+// fingerprints are those of OpenPGP keys of version 4 and 6, as "helm verify" prints them.
+var fingerprints = regexp.MustCompile(`^(?:[0-9A-F]{40}|[0-9A-F]{64})$`)
 
 // An Image is one that the chart installs.
 type Image struct {
@@ -27,8 +34,9 @@ type Image struct {
 }
 
 // Write copies the chart of the tree into the folder, which does not exist yet, and adds the images and the changes
-// of its appVersion to Chart.yaml.
-func Write(dir, tree string, platforms []string) error {
+// of its appVersion to Chart.yaml. It adds the fingerprint of the key that signs the chart, and the URL of its public
+// part, unless both are empty.
+func Write(dir, tree string, platforms []string, fingerprint, keyURL string) error {
 	from := filepath.Join(tree, "charts", build.Steward)
 	values, err := read(filepath.Join(from, "values.yaml"))
 	if err != nil {
@@ -51,7 +59,13 @@ func Write(dir, tree string, platforms []string) error {
 	if err != nil {
 		return err
 	}
-	if err := annotate(metadata, map[string]any{imagesAnnotation: images, changesAnnotation: changes}); err != nil {
+	added := map[string]any{imagesAnnotation: images, changesAnnotation: changes}
+	if fingerprint != "" || keyURL != "" {
+		if added[signKeyAnnotation], err = signKey(fingerprint, keyURL); err != nil {
+			return err
+		}
+	}
+	if err := annotate(metadata, added); err != nil {
 		return err
 	}
 	if err := os.CopyFS(dir, os.DirFS(from)); err != nil {
@@ -101,6 +115,17 @@ func imagesOf(values map[string]any, version string, platforms []string) ([]Imag
 		images = append(images, Image{Name: name, Image: registry + "/" + repository + ":" + tag, Platforms: platforms})
 	}
 	return images, nil
+}
+
+// signKey returns what Artifact Hub shows of a key.
+func signKey(fingerprint, keyURL string) (map[string]string, error) {
+	if !fingerprints.MatchString(fingerprint) {
+		return nil, fmt.Errorf("fingerprint %q of the key: want 40 or 64 hexadecimal digits in upper case, without spaces", fingerprint)
+	}
+	if u, err := url.Parse(keyURL); err != nil || u.Scheme != "https" || u.Host == "" {
+		return nil, fmt.Errorf("URL %q of the key: want https://HOST/PATH", keyURL)
+	}
+	return map[string]string{"fingerprint": fingerprint, "url": keyURL}, nil
 }
 
 // annotate adds each value as YAML.

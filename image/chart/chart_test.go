@@ -1,6 +1,7 @@
 package chart_test
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -35,7 +36,7 @@ func release(t *testing.T) (tree string) {
 func TestWrite(t *testing.T) {
 	tree, dir := release(t), filepath.Join(t.TempDir(), "dra-steward")
 	platforms := []string{"linux/amd64", "linux/arm64"}
-	if err := chart.Write(dir, tree, platforms); err != nil {
+	if err := chart.Write(dir, tree, platforms, "", ""); err != nil {
 		t.Fatal(err)
 	}
 	before, after := annotations(t, filepath.Join(tree, "charts/dra-steward")), annotations(t, dir)
@@ -69,15 +70,45 @@ func TestWrite(t *testing.T) {
 			t.Errorf("%+v is not plain text of an addition", change)
 		}
 	}
-	if err := chart.Write(dir, tree, platforms); err == nil {
+	if key, has := after["artifacthub.io/signKey"]; has {
+		t.Errorf("a key that signed nothing: %q", key)
+	}
+	if err := chart.Write(dir, tree, platforms, "", ""); err == nil {
 		t.Error("writes over a chart")
+	}
+}
+
+// TestWriteKey: Artifact Hub gets the key of a release, and half a key or a wrong one is an error.
+func TestWriteKey(t *testing.T) {
+	const url = "https://keys.example.com/chart.asc"
+	fingerprint := strings.Repeat("0123456789", 4) // digits only, which YAML would take for a number
+	tree := release(t)
+	dir := filepath.Join(t.TempDir(), "dra-steward")
+	if err := chart.Write(dir, tree, nil, fingerprint, url); err != nil {
+		t.Fatal(err)
+	}
+	var key map[string]string
+	if err := yaml.UnmarshalStrict([]byte(annotations(t, dir)["artifacthub.io/signKey"]), &key); err != nil {
+		t.Fatal(err)
+	}
+	if want := map[string]string{"fingerprint": fingerprint, "url": url}; !maps.Equal(key, want) {
+		t.Errorf("%q, want %q", key, want)
+	}
+	for _, wrong := range [][2]string{{fingerprint, ""}, {"", url}, {fingerprint[1:], url}, {strings.Repeat("ab", 20), url}, {fingerprint, "http://keys.example.com/chart.asc"}, {fingerprint, "https:chart.asc"}} {
+		dir := filepath.Join(t.TempDir(), "dra-steward")
+		if err := chart.Write(dir, tree, nil, wrong[0], wrong[1]); err == nil || !strings.Contains(err.Error(), "of the key: want") {
+			t.Errorf("%q: %v", wrong, err)
+		}
+		if _, err := os.Stat(dir); !os.IsNotExist(err) {
+			t.Errorf("%q: %v", wrong, err)
+		}
 	}
 }
 
 // TestWriteWithoutSection: a chart whose version the changelog does not have is not written.
 func TestWriteWithoutSection(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "dra-steward")
-	if err := chart.Write(dir, "../..", nil); err == nil || !strings.Contains(err.Error(), "no section [0.1.0]") {
+	if err := chart.Write(dir, "../..", nil, "", ""); err == nil || !strings.Contains(err.Error(), "no section [0.1.0]") {
 		t.Error(err)
 	}
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {

@@ -5,7 +5,12 @@ go 1.26.0
 
 tool github.com/sigstore/cosign/v2/cmd/cosign
 
-require github.com/google/go-containerregistry v0.20.7
+require (
+	// What the helm of test/node/testdata/helm signs with, in its version. A test makes keys with it.
+	github.com/ProtonMail/go-crypto v1.4.1
+	github.com/google/go-containerregistry v0.20.7
+	sigs.k8s.io/yaml v1.6.0
+)
 
 require (
 	cloud.google.com/go v0.121.6 // indirect
@@ -79,6 +84,7 @@ require (
 	github.com/chrismellard/docker-credential-acr-env v0.0.0-20230304212654-82a0ddb27589 // indirect
 	github.com/chzyer/readline v1.5.1 // indirect
 	github.com/clbanning/mxj/v2 v2.7.0 // indirect
+	github.com/cloudflare/circl v1.6.3 // indirect
 	github.com/cockroachdb/apd/v3 v3.2.1 // indirect
 	github.com/common-nighthawk/go-figure v0.0.0-20210622060536-734e95fb86be // indirect
 	github.com/containerd/stargz-snapshotter/estargz v0.18.1 // indirect
@@ -281,5 +287,4 @@ require (
 	sigs.k8s.io/randfill v1.0.0 // indirect
 	sigs.k8s.io/release-utils v0.12.2 // indirect
 	sigs.k8s.io/structured-merge-diff/v6 v6.3.0 // indirect
-	sigs.k8s.io/yaml v1.6.0 // indirect
 )

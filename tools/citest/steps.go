@@ -46,7 +46,7 @@ const kubeletVariable = "DRA_STEWARD_KUBELET"
 // prose is the module that checks the texts for users.
 const prose = "tools/prose"
 
-// release and signing are the modules whose long tests build goreleaser and cosign.
+// release and signing are the modules whose long tests build goreleaser, cosign and helm.
 const (
 	release = "tools/release"
 	signing = "test/signing"
