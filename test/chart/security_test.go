@@ -1,7 +1,9 @@
 package chart
 
 import (
+	"bytes"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -272,10 +274,12 @@ func TestReleaseChecks(t *testing.T) {
 	for file, want := range map[string][]string{
 		"Dockerfile": {"\nARG GO_DIGEST=\nFROM --platform=$BUILDPLATFORM docker.io/library/golang:${GO}${GO_DIGEST} AS build\n"},
 		".github/workflows/release.yaml": {"s|^ARG GO_DIGEST=.*|ARG GO_DIGEST=@$digest|", `for file in SECURITY.md .github/security-insights.yml; do`, `grep '@example\.invalid' "$file"`, `sed -n 's/^  registry: //p' charts/dra-steward/values.yaml`, `"" | *example.invalid)`,
+			`grep -Fx "home: $GITHUB_SERVER_URL/$GITHUB_REPOSITORY" charts/dra-steward/Chart.yaml`,
 			"FINGERPRINT: ${{ vars.CHART_KEY_FINGERPRINT }}", "URL: ${{ vars.CHART_KEY_URL }}", "KEY: ${{ secrets.CHART_KEY }}", "PASSPHRASE: ${{ secrets.CHART_KEY_PASSPHRASE }}",
 			`[[ "$FINGERPRINT" =~ ^[0-9A-F]{40}$ && "$URL" == https://* ]]`, `-key-fingerprint "$FINGERPRINT" -key-url "$URL"`},
 		"SECURITY.md":                    {"@example.invalid**"},
 		"RELEASE.md":                     {"`.github/security-insights.yml`", "`image.registry`", "`CHART_KEY_FINGERPRINT`", "`CHART_KEY_URL`", "`CHART_KEY`", "`CHART_KEY_PASSPHRASE`"},
+		"charts/dra-steward/Chart.yaml":  {"\nhome: https://"},
 		"charts/dra-steward/values.yaml": {"\nimage:\n", "\n  registry: registry-to-be-set.example.invalid\n"},
 	} {
 		text, err := os.ReadFile(filepath.Join("../..", file))
@@ -288,4 +292,70 @@ func TestReleaseChecks(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestReleaseOwner: the list in RELEASE.md has every file that names the owner of the repository. A pattern covers
+// the path of a module, and no link.
+func TestReleaseOwner(t *testing.T) {
+	owner, link := regexp.MustCompile(`github(?:usercontent)?\.com/dra-steward`), regexp.MustCompile(`//[a-z.]+\.com/dra-steward`)
+	listed := ownerFiles(t)
+	found := map[string]bool{}
+	err := fs.WalkDir(os.DirFS("../.."), ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && (name == ".git" || name == "bin" || entry.Name() == "node_modules") {
+			return fs.SkipDir
+		}
+		if !entry.Type().IsRegular() || name == "RELEASE.md" {
+			return nil
+		}
+		text, err := os.ReadFile(filepath.Join("../..", name))
+		if err != nil || !owner.Match(text) || bytes.IndexByte(text, 0) >= 0 {
+			return err // a program that was built here names its module
+		}
+		for _, pattern := range listed {
+			is := pattern == name
+			if suffix, has := strings.CutPrefix(pattern, "*"); has {
+				is = strings.HasSuffix(name, suffix)
+			} else if prefix, has := strings.CutSuffix(pattern, "*"); has {
+				is = strings.HasPrefix(name, prefix)
+			}
+			if is && (pattern == name || !link.Match(text)) {
+				found[pattern] = true
+				return nil
+			}
+		}
+		t.Errorf("RELEASE.md lacks %s, which names the owner of the repository", name)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pattern := range listed {
+		if !found[pattern] {
+			t.Errorf("RELEASE.md lists %s, which does not name the owner of the repository", pattern)
+		}
+	}
+}
+
+// ownerFiles are the files, and patterns of files, of the list in RELEASE.md. Files are before patterns.
+func ownerFiles(t *testing.T) (listed []string) {
+	t.Helper()
+	page, err := os.ReadFile("../../RELEASE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(page), "\n| file | where it names the owner |\n| --- | --- |\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	for line := range strings.Lines(table) {
+		files, _, _ := strings.Cut(strings.TrimPrefix(line, "|"), "|")
+		for file := range strings.SplitSeq(files, ",") {
+			listed = append(listed, strings.Trim(file, " `"))
+		}
+	}
+	if len(listed) == 0 {
+		t.Fatal("RELEASE.md has no list of files that name the owner")
+	}
+	return listed
 }

@@ -57,3 +57,22 @@ func column(t *testing.T, page, heading string, n int) (cells []string) {
 	}
 	return cells
 }
+
+// TestAssessmentForm: the page has the sections of the form of CNCF TAG Security, in its order.
+func TestAssessmentForm(t *testing.T) {
+	rest := content(t, "docs/self-assessment.md")
+	for _, heading := range []string{
+		"## Metadata", "### Security links", "## Overview", "### Background", "### Actors", "### Actions", "### Goals", "### Non-goals",
+		"## Self-assessment use", "## Security functions and features", "## Project compliance",
+		"## Secure development practices", "### Development pipeline", "### Communication channels", "### Ecosystem",
+		"## Security issue resolution", "### Responsible disclosure", "### Incident response",
+		"## Appendix", "### Known issues over time", "### OpenSSF best practices", "### Case studies", "### Related projects",
+	} {
+		_, after, found := strings.Cut(rest, "\n"+heading+"\n")
+		if !found {
+			t.Errorf("docs/self-assessment.md lacks %q, or has it in another place", heading)
+			continue
+		}
+		rest = after
+	}
+}
