@@ -67,7 +67,8 @@ func TestLogs(t *testing.T) {
 	}
 	says := func(text string) {
 		t.Helper()
-		if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+		// A reflector waits for up to a minute before it lists again.
+		if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 3*time.Minute, true, func(context.Context) (bool, error) {
 			return strings.Contains(out.String(), text), nil
 		}); err != nil {
 			t.Fatalf("%q is not in the log:\n%s", text, out)
