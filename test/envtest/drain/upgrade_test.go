@@ -1,30 +1,21 @@
 package drain_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	resourcev1alpha3 "k8s.io/api/resource/v1alpha3"
-	resourcev1beta1 "k8s.io/api/resource/v1beta1"
 	resourcev1beta2 "k8s.io/api/resource/v1beta2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/test/envtest/assets"
@@ -53,7 +44,7 @@ func TestClusterUpgrade(t *testing.T) {
 	if after := pods(t, "held", "still"); !maps.Equal(running, after) {
 		t.Errorf("pods were replaced: before %v, after %v", running, after)
 	}
-	still.wantSpecs(older)
+	still.wantAsStored(older, false)
 	if made := sick.theDrain(); made != reacted {
 		t.Errorf("the reaction has the drain %s, want %s", made, reacted)
 	}
@@ -64,10 +55,10 @@ func TestClusterUpgrade(t *testing.T) {
 	held.wait(blocked, "Drained=True Drained")
 	sick.sick(0, 0)
 	sick.state(0, 0, v1alpha1.ReactionDrained)
-	for name := range older {
-		still.rewrite(name)
+	for _, object := range older {
+		still.rewrite(object)
 	}
-	still.wantSpecs(older)
+	still.wantAsStored(older, true)
 	still.eventually("the patch applies", still.applies)
 }
 
@@ -170,93 +161,6 @@ func (s site) applies(ctx context.Context) (bool, error) {
 	}
 	conditions, _, _ := unstructured.NestedSlice(patch.Object, "status", "conditions")
 	return len(conditions) > 0, nil
-}
-
-// rewrite stores a rule or a claim again, as a migration of the storage does.
-func (s site) rewrite(name string) {
-	s.Helper()
-	annotation := []byte(`{"metadata": {"annotations": {"example.com/rewritten": "yes"}}}`)
-	if strings.HasPrefix(name, "rule-") {
-		do(s, s.create(rules.Patch(s.Context(), name, types.MergePatchType, annotation, metav1.PatchOptions{})))
-		return
-	}
-	do(s, s.create(c.ResourceV1().ResourceClaims(s.name).Patch(s.Context(), name, types.MergePatchType, annotation, metav1.PatchOptions{})))
-}
-
-// storeEveryVersion puts rules and claims into etcd as older releases have stored them, and returns
-// what the API server makes of their specs.
-func (s site) storeEveryVersion() map[string]any {
-	s.Helper()
-	began := metav1.NewTime(time.Now().Add(-time.Hour).Truncate(time.Second))
-	object := func(name string) metav1.ObjectMeta {
-		return metav1.ObjectMeta{Name: name, UID: types.UID("00000000-0000-4000-8000-" + fmt.Sprintf("%012x", len(name)*1000+int(name[len(name)-1]))), CreationTimestamp: began}
-	}
-	claim := func(name string) metav1.ObjectMeta {
-		o := object(name)
-		o.Namespace = s.name
-		return o
-	}
-	key := map[string]string{"rule": "/registry/devicetaintrules/", "claim": "/registry/resourceclaims/" + s.name + "/"}
-	s.put(key["rule"]+"rule-v1alpha3", &resourcev1alpha3.DeviceTaintRule{
-		TypeMeta: metav1.TypeMeta{APIVersion: "resource.k8s.io/v1alpha3", Kind: "DeviceTaintRule"}, ObjectMeta: object("rule-v1alpha3"),
-		Spec: resourcev1alpha3.DeviceTaintRuleSpec{DeviceSelector: &resourcev1alpha3.DeviceTaintSelector{Driver: &s.driver, Device: new("gpu-0")},
-			Taint: resourcev1alpha3.DeviceTaint{Key: "example.com/old", Value: "v1alpha3", Effect: resourcev1alpha3.DeviceTaintEffectNoSchedule, TimeAdded: &began}}})
-	s.put(key["rule"]+"rule-v1beta2", &resourcev1beta2.DeviceTaintRule{
-		TypeMeta: metav1.TypeMeta{APIVersion: "resource.k8s.io/v1beta2", Kind: "DeviceTaintRule"}, ObjectMeta: object("rule-v1beta2"),
-		Spec: resourcev1beta2.DeviceTaintRuleSpec{DeviceSelector: &resourcev1beta2.DeviceTaintSelector{Driver: &s.driver, Pool: new("node-1")},
-			Taint: resourcev1beta2.DeviceTaint{Key: "example.com/old", Value: "v1beta2", Effect: resourcev1beta2.DeviceTaintEffectNoExecute, TimeAdded: &began}}})
-	s.put(key["claim"]+"claim-v1beta1", &resourcev1beta1.ResourceClaim{
-		TypeMeta: metav1.TypeMeta{APIVersion: "resource.k8s.io/v1beta1", Kind: "ResourceClaim"}, ObjectMeta: claim("claim-v1beta1"),
-		Spec: resourcev1beta1.ResourceClaimSpec{Devices: resourcev1beta1.DeviceClaim{Requests: []resourcev1beta1.DeviceRequest{
-			{Name: "gpu", DeviceClassName: s.driver, AllocationMode: resourcev1beta1.DeviceAllocationModeExactCount, Count: 1}}}}})
-	s.put(key["claim"]+"claim-v1beta2", &resourcev1beta2.ResourceClaim{
-		TypeMeta: metav1.TypeMeta{APIVersion: "resource.k8s.io/v1beta2", Kind: "ResourceClaim"}, ObjectMeta: claim("claim-v1beta2"),
-		Spec: resourcev1beta2.ResourceClaimSpec{Devices: resourcev1beta2.DeviceClaim{Requests: []resourcev1beta2.DeviceRequest{
-			{Name: "gpu", Exactly: &resourcev1beta2.ExactDeviceRequest{DeviceClassName: s.driver, AllocationMode: resourcev1beta2.DeviceAllocationModeExactCount, Count: 1}}}}}})
-	specs := map[string]any{}
-	for _, name := range []string{"rule-v1alpha3", "rule-v1beta2", "claim-v1beta1", "claim-v1beta2"} {
-		specs[name] = s.spec(name)
-	}
-	return specs
-}
-
-// spec is that of a stored rule or claim, as the API server answers it.
-func (s site) spec(name string) any {
-	s.Helper()
-	if strings.HasPrefix(name, "rule-") {
-		rule, err := rules.Get(s.Context(), name, metav1.GetOptions{})
-		do(s, err)
-		return rule.Object["spec"]
-	}
-	claim, err := s.untyped().Resource(resourceapi.SchemeGroupVersion.WithResource("resourceclaims")).Namespace(s.name).Get(s.Context(), name, metav1.GetOptions{})
-	do(s, err)
-	return claim.Object["spec"]
-}
-
-func (s site) wantSpecs(specs map[string]any) {
-	s.Helper()
-	for name, want := range specs {
-		if got := s.spec(name); text(got) != text(want) {
-			s.Errorf("%s: got the spec %s, want %s", name, text(got), text(want))
-		}
-	}
-}
-
-// put writes an object into etcd in the form in which API servers store it.
-func (s site) put(key string, object runtime.Object) {
-	s.Helper()
-	var value bytes.Buffer
-	do(s, protobuf.NewSerializer(scheme.Scheme, scheme.Scheme).Encode(object, &value))
-	body, err := json.Marshal(map[string][]byte{"key": []byte(key), "value": value.Bytes()})
-	do(s, err)
-	request, err := http.NewRequestWithContext(s.Context(), http.MethodPost, cluster.Etcd()+"/v3/kv/put", bytes.NewReader(body))
-	do(s, err)
-	response, err := http.DefaultClient.Do(request)
-	do(s, err)
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		s.Fatalf("etcd answers %s", response.Status)
-	}
 }
 
 // others are the specs of all objects of resource.k8s.io and of ours, without those that the moving
