@@ -144,11 +144,20 @@ func prepare() (err error) {
 
 // install applies what the chart has for the controller, and returns its arguments.
 func install() ([]string, error) {
-	return controller.Install(context.Background(), cluster, map[string]any{
+	return controller.Install(context.Background(), cluster, values())
+}
+
+// values are those of the chart.
+func values() map[string]any {
+	v := map[string]any{
 		"controller": map[string]any{"drains": map[string]any{"backoff": "20s", "deadlineDelete": true, "evictionRequests": true, "foresight": true}, "reactions": map[string]any{"enabled": true,
 			"proofs": map[string]any{"enabled": true, "namespace": reactionProofs, "createNamespace": false}},
 			"rolls": map[string]any{"enabled": true, "nodes": true, "driverNamespaces": []any{driversNamespace}, "proofNamespaces": []any{proofsNamespace}}},
-	})
+	}
+	if upgrades() { // with the webhook, which refuses none of the claims and rules of the test
+		v["mode"], v["patches"] = "warn", map[string]any{"mode": "materialize"}
+	}
+	return v
 }
 
 // A program is dra-steward as a process that can be killed.

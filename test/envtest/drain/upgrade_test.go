@@ -11,21 +11,26 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	resourcev1beta2 "k8s.io/api/resource/v1beta2"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/test/envtest/assets"
+	"github.com/dra-steward/dra-steward/test/envtest/guard"
+	"github.com/dra-steward/dra-steward/test/envtest/internal/proc"
 )
 
 // TestClusterUpgrade: API server, controller-manager and scheduler go from 1.36 to 1.37 while a drain
-// evicts, another one is blocked, a reaction keeps a device, a patch applies, and taint rules have
-// tolerating pods. Stored objects are of every version that a cluster can still have. Nothing is
-// lost, no pod is evicted by the upgrade, and all of it goes on afterwards.
+// evicts, another one is blocked, a reaction keeps a device, a patch is in slices, and taint rules have
+// tolerating pods. Stored objects are of every version that a cluster can still have. Nothing is lost,
+// no pod is evicted by the upgrade, and all of it goes on afterwards.
 func TestClusterUpgrade(t *testing.T) {
+	guarded(t)
 	moving, held, sick, still := newSiteAlone(t, "moving", 6), newSiteAlone(t, "held", 1), newSiteAlone(t, "sick", 2), newSiteAlone(t, "still", 4)
 	blocked := held.blocked()
 	sick.react(func(spec *v1alpha1.DeviceReactionSpec) { spec.Brake.PercentOfDriver = new(int32(100)) })
@@ -34,7 +39,8 @@ func TestClusterUpgrade(t *testing.T) {
 	reacted := sick.theDrain()
 	still.tolerating("web", 4)
 	still.ruled("no-execute", resourceapi.DeviceTaintEffectNoExecute)
-	still.patched()
+	still.patch("before")
+	still.shows("before")
 	older := still.storeEveryVersion()
 	before, running := moving.others(), pods(t, "held", "still")
 
@@ -45,6 +51,9 @@ func TestClusterUpgrade(t *testing.T) {
 		t.Errorf("pods were replaced: before %v, after %v", running, after)
 	}
 	still.wantAsStored(older, false)
+	if got := still.models(); got != "before before before before before before before before" {
+		t.Errorf("after the upgrade the slices have the models %s", got)
+	}
 	if made := sick.theDrain(); made != reacted {
 		t.Errorf("the reaction has the drain %s, want %s", made, reacted)
 	}
@@ -59,7 +68,10 @@ func TestClusterUpgrade(t *testing.T) {
 		still.rewrite(object)
 	}
 	still.wantAsStored(older, true)
-	still.eventually("the patch applies", still.applies)
+	still.patch("after")
+	still.shows("after")
+	do(still, still.patches().Delete(t.Context(), still.name, metav1.DeleteOptions{}))
+	still.shows("none")
 }
 
 // blocked drains a device whose pod has a budget that never allows an eviction.
@@ -140,27 +152,68 @@ func (s site) patches() dynamic.ResourceInterface {
 	return s.untyped().Resource(v1alpha1.GroupVersion().WithResource(v1alpha1.ResourceSlicePatchResource))
 }
 
-// patched creates a patch of the site's devices and waits until its status counts them.
-func (s site) patched() {
+// patch gives the site's devices a model, and waits until the status says so of the present generation.
+func (s site) patch(model string) {
 	s.Helper()
 	patch := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": v1alpha1.GroupVersion().String(), "kind": v1alpha1.ResourceSlicePatchKind,
 		"metadata": map[string]any{"name": s.name},
 		"spec": map[string]any{"devices": map[string]any{"filter": map[string]any{"driver": s.driver},
-			"attributes": map[string]any{s.driver + "/model": map[string]any{"string": "patched"}}}},
+			"attributes": map[string]any{s.driver + "/model": map[string]any{"string": model}}}},
 	}}
-	do(s, s.create(s.patches().Create(s.Context(), patch, metav1.CreateOptions{})))
-	s.eventually("the patch applies", s.applies)
+	written, err := s.patches().Apply(s.Context(), s.name, patch, metav1.ApplyOptions{FieldManager: "test"})
+	do(s, err)
+	s.eventually("the patch applies", func(ctx context.Context) (bool, error) {
+		patch, err := s.patches().Get(ctx, s.name, metav1.GetOptions{})
+		if err != nil {
+			return false, nil
+		}
+		var status v1alpha1.ResourceSlicePatchStatus
+		fields, _, _ := unstructured.NestedMap(patch.Object, "status")
+		do(s, runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &status))
+		applied := meta.FindStatusCondition(status.Conditions, v1alpha1.PatchApplied)
+		return applied != nil && applied.Status == metav1.ConditionTrue && applied.ObservedGeneration == written.GetGeneration(), nil
+	})
 }
 
-// applies reports whether the controller has written the status of the present patch.
-func (s site) applies(ctx context.Context) (bool, error) {
-	patch, err := s.patches().Get(ctx, s.name, metav1.GetOptions{})
-	if err != nil {
-		return false, nil
+// shows waits until the slices give each device of the site a model.
+func (s site) shows(model string) {
+	s.Helper()
+	want := strings.TrimSpace(strings.Repeat(model+" ", len(strings.Fields(s.models()))))
+	s.eventually("the slices have the model "+model, func(context.Context) (bool, error) { return s.models() == want, nil })
+}
+
+// models are those of the site's devices in the slices.
+func (s site) models() string {
+	s.Helper()
+	list, err := c.ResourceV1().ResourceSlices().List(s.Context(), metav1.ListOptions{FieldSelector: "spec.driver=" + s.driver})
+	do(s, err)
+	var models []string
+	for _, slice := range list.Items {
+		for _, device := range slice.Spec.Devices {
+			model := device.Attributes[resourceapi.QualifiedName(s.driver+"/model")].StringValue
+			if model == nil {
+				model = new("none")
+			}
+			models = append(models, *model)
+		}
 	}
-	conditions, _, _ := unstructured.NestedSlice(patch.Object, "status", "conditions")
-	return len(conditions) > 0, nil
+	return strings.Join(models, " ")
+}
+
+// guarded puts the webhook in front of the API server, which writes patches into slices.
+func guarded(t *testing.T) {
+	t.Helper()
+	log := &proc.Log{}
+	webhook, err := guard.Start(t.Context(), cluster, guard.Options{Values: values(), Log: log})
+	if err != nil {
+		t.Fatalf("%v; its log:\n%s", err, log)
+	}
+	t.Cleanup(func() {
+		if err := webhook.Stop(); err != nil || t.Failed() {
+			t.Errorf("the webhook: %v; its log:\n%s", err, log)
+		}
+	})
 }
 
 // others are the specs of all objects of resource.k8s.io and of ours, without those that the moving
