@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -101,6 +102,26 @@ func TestResolve(t *testing.T) {
 		got, err := resolve(test.option)
 		if err != nil || got.kubernetes != test.want {
 			t.Errorf("option %q, variable %q: got %q, %v; want %s", test.option, test.variable, got.kubernetes, err, test.want)
+		}
+	}
+}
+
+// TestEtcdOfMinor: etcd is of the minor whose client the API server is built with.
+func TestEtcdOfMinor(t *testing.T) {
+	minor := func(file []byte, module string) string {
+		match := regexp.MustCompile(`(?m)^\s*` + regexp.QuoteMeta(module) + ` v(\d+\.\d+)\.`).FindSubmatch(file)
+		if match == nil {
+			t.Fatalf("no %s in %s", module, file)
+		}
+		return string(match[1])
+	}
+	for _, kubernetes := range Versions() {
+		r, err := loadRelease(kubernetes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := minor(r.etcd.mod, "go.etcd.io/etcd/server/v3"), minor(r.kube.mod, "go.etcd.io/etcd/client/v3"); got != want {
+			t.Errorf("Kubernetes %s has etcd %s, want %s", kubernetes, got, want)
 		}
 	}
 }

@@ -17,8 +17,14 @@ const DefaultVersion = "1.37.0"
 // everything that does not ask for one itself.
 const VersionVariable = "DRA_STEWARD_KUBERNETES"
 
-// etcdVersion is the etcd that is built, for all Kubernetes versions.
-const etcdVersion = "3.7.3"
+// etcdOf is the version of etcd that is built for a Kubernetes version: of the minor with which that
+// version is released.
+func etcdOf(kubernetes string) string {
+	if version.MustParseGeneric(kubernetes).LessThan(version.MustParseGeneric("1.37")) {
+		return "3.6.8"
+	}
+	return "3.7.3"
+}
 
 //go:embed *.mod *.sum
 var moduleFiles embed.FS
@@ -86,7 +92,7 @@ func loadRelease(kubernetes string) (release, error) {
 	if err != nil {
 		return release{}, err
 	}
-	etcd, err := loadModule("etcd-" + etcdVersion)
+	etcd, err := loadModule("etcd-" + etcdOf(kubernetes))
 	return release{kubernetes: kubernetes, kube: kube, etcd: etcd}, err
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -392,31 +393,20 @@ func (s site) history(prefix, after string, changed func(name string, value []by
 	s.Helper()
 	revision, err := strconv.ParseInt(after, 10, 64)
 	do(s, err)
-	end := []byte(prefix)
-	end[len(end)-1]++
-	body, err := json.Marshal(map[string]any{"create_request": map[string]any{"key": []byte(prefix), "range_end": end, "start_revision": revision + 1}})
+	changes, err := s.changes(prefix, revision)
 	do(s, err)
-	request, err := http.NewRequestWithContext(s.Context(), http.MethodPost, cluster.Etcd()+"/v3/watch", bytes.NewReader(body))
-	do(s, err)
-	response, err := http.DefaultClient.Do(request)
-	do(s, err)
-	s.Cleanup(func() { _ = response.Body.Close() })
 	go func() {
-		for decoder := json.NewDecoder(response.Body); ; {
-			var line struct {
-				Result struct {
-					Canceled bool
-					Events   []struct {
-						Kv struct{ Key, Value []byte }
-					}
-				}
-			}
-			err := decoder.Decode(&line)
-			if err == nil && line.Result.Canceled {
-				err = errors.New("etcd has ended it")
-			}
-			for _, event := range line.Result.Events {
-				err = errors.Join(err, changed(strings.TrimPrefix(string(event.Kv.Key), prefix), event.Kv.Value))
+		for {
+			err := follow(changes, func(key, value []byte, at int64) error {
+				revision = at
+				return changed(strings.TrimPrefix(string(key), prefix), value)
+			})
+			if upgrades() && errors.Is(err, errEnded) { // etcd is replaced by another one, which has all changes
+				err = wait.PollUntilContextTimeout(s.Context(), 100*time.Millisecond, 3*time.Minute, true, func(context.Context) (bool, error) {
+					var err error
+					changes, err = s.changes(prefix, revision)
+					return err == nil, nil
+				})
 			}
 			if s.Context().Err() != nil {
 				return
@@ -427,4 +417,57 @@ func (s site) history(prefix, after string, changed func(name string, value []by
 			}
 		}
 	}()
+}
+
+// changes begins a watch in etcd below a prefix, after a revision.
+func (s site) changes(prefix string, after int64) (io.ReadCloser, error) {
+	end := []byte(prefix)
+	end[len(end)-1]++
+	body, err := json.Marshal(map[string]any{"create_request": map[string]any{"key": []byte(prefix), "range_end": end, "start_revision": after + 1}})
+	if err != nil {
+		return nil, err
+	}
+	request, err := http.NewRequestWithContext(s.Context(), http.MethodPost, cluster.Etcd()+"/v3/watch", bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	return response.Body, nil
+}
+
+// errEnded says that etcd has closed the connection of a watch.
+var errEnded = errors.New("the connection has ended")
+
+// follow reads changes until their watch ends.
+func follow(changes io.ReadCloser, changed func(key, value []byte, at int64) error) error {
+	defer changes.Close()
+	for decoder := json.NewDecoder(changes); ; {
+		var line struct {
+			Result struct {
+				Canceled bool
+				Events   []struct {
+					Kv struct {
+						Key, Value []byte
+						Revision   int64 `json:"mod_revision,string"`
+					}
+				}
+			}
+		}
+		if err := decoder.Decode(&line); err != nil {
+			return fmt.Errorf("%w: %w", errEnded, err)
+		}
+		var err error
+		if line.Result.Canceled {
+			err = errors.New("etcd has ended it")
+		}
+		for _, event := range line.Result.Events {
+			err = errors.Join(err, changed(event.Kv.Key, event.Kv.Value, event.Kv.Revision))
+		}
+		if err != nil {
+			return err
+		}
+	}
 }

@@ -189,11 +189,23 @@ func (s site) storedAs(key string) string {
 	return stored.APIVersion
 }
 
+// etcdMinor is that of the version of etcd, such as 3.6.
+func (s site) etcdMinor() string {
+	s.Helper()
+	var answer struct{ Etcdserver string }
+	s.askEtcd("/version", nil, &answer)
+	return answer.Etcdserver[:strings.LastIndex(answer.Etcdserver, ".")]
+}
+
 func (s site) askEtcd(path string, question, answer any) {
 	s.Helper()
 	body, err := json.Marshal(question)
 	do(s, err)
-	request, err := http.NewRequestWithContext(s.Context(), http.MethodPost, cluster.Etcd()+path, bytes.NewReader(body))
+	method := http.MethodPost
+	if question == nil {
+		method = http.MethodGet
+	}
+	request, err := http.NewRequestWithContext(s.Context(), method, cluster.Etcd()+path, bytes.NewReader(body))
 	do(s, err)
 	response, err := http.DefaultClient.Do(request)
 	do(s, err)

@@ -25,10 +25,10 @@ import (
 	"github.com/dra-steward/dra-steward/test/envtest/internal/proc"
 )
 
-// TestClusterUpgrade: API server, controller-manager and scheduler go from 1.36 to 1.37 while a drain
-// evicts, another one is blocked, a reaction keeps a device, a patch is in slices, and taint rules have
-// tolerating pods. Stored objects are of every version that a cluster can still have. Nothing is lost,
-// no pod is evicted by the upgrade, and all of it goes on afterwards.
+// TestClusterUpgrade: etcd, API server, controller-manager and scheduler go from 1.36 to 1.37 while a
+// drain evicts, another one is blocked, a reaction keeps a device, a patch is in slices, and taint rules
+// have tolerating pods. Stored objects are of every version that a cluster can still have. Nothing is
+// lost, no pod is evicted by the upgrade, and all of it goes on afterwards.
 func TestClusterUpgrade(t *testing.T) {
 	guarded(t)
 	moving, held, sick, still := newSiteAlone(t, "moving", 6), newSiteAlone(t, "held", 1), newSiteAlone(t, "sick", 2), newSiteAlone(t, "still", 4)
@@ -97,6 +97,9 @@ func (s site) upgradeWhileDraining() {
 	spec.EvictionsPerMinute = new(int32(4))
 	drain := s.drain("", spec)
 	s.eventually("one is evicted", func(context.Context) (bool, error) { return len(evicted(s.T, s.name)) > 0, nil })
+	if etcd := s.etcdMinor(); etcd != "3.6" {
+		s.Errorf("etcd was %s before the upgrade, want 3.6", etcd)
+	}
 	do(s, cluster.Upgrade(s.Context(), "1.37", func(binary string) {
 		n := len(evicted(s.T, s.name))
 		s.Logf("%s is upgraded; %d of 6 pods are evicted", binary, n)
@@ -105,6 +108,9 @@ func (s site) upgradeWhileDraining() {
 		}
 	}))
 	rules = s.untyped().Resource(resourceapi.SchemeGroupVersion.WithResource("devicetaintrules"))
+	if etcd := s.etcdMinor(); etcd != "3.7" {
+		s.Errorf("etcd is %s after the upgrade, want 3.7", etcd)
+	}
 	s.wait(drain, "Drained=True Drained")
 	if n := once(s.T, s.name); n != 6 {
 		s.Errorf("%d pods were evicted, want 6", n)
