@@ -23,7 +23,6 @@ import (
 	"github.com/dra-steward/dra-steward/internal/clusterwrite"
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
 	"github.com/dra-steward/dra-steward/internal/taints"
-	"github.com/dra-steward/dra-steward/pkg/tracker"
 )
 
 // wanted is the drain that arguments and flags ask for.
@@ -81,17 +80,14 @@ func (o drainOptions) named(streams cmdutil.Streams, found *clusterread.Snapshot
 			}
 			continue
 		}
-		name, published, err := deviceNamed(found.View, arg)
-		if meant := scope.Meant(arg); err != nil && meant != "" {
-			return nil, fmt.Errorf("no published device %q: %s", arg, meant)
-		}
+		id, published, err := scope.Device(arg)
 		if err != nil {
 			return nil, err
 		}
 		if !published {
-			fmt.Fprintf(streams.Err, "warning: no ResourceSlice has the device %s\n", name)
+			fmt.Fprintf(streams.Err, "warning: no ResourceSlice has the device %s\n", id)
 		}
-		names = append(names, name)
+		names = append(names, v1alpha1.DeviceName(id))
 	}
 	slices.SortFunc(names, func(a, b v1alpha1.DeviceName) int { return strings.Compare(a.String(), b.String()) })
 	return slices.Compact(names), nil
@@ -116,31 +112,6 @@ func (o drainOptions) drainSelector() *v1alpha1.DrainSelector {
 		s.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: o.selector}}}
 	}
 	return s
-}
-
-// deviceNamed reads a name: in full, or as much of its end as only one published device
-// has.
-func deviceNamed(view *tracker.Snapshot, text string) (name v1alpha1.DeviceName, published bool, err error) {
-	var found []v1alpha1.DeviceName
-	for device := range view.Devices() {
-		name := v1alpha1.DeviceName{Driver: device.Driver(), Pool: device.Pool(), Device: device.Name()}
-		if name.String() == text {
-			return name, true, nil
-		}
-		if strings.HasSuffix(name.String(), "/"+text) && !slices.Contains(found, name) {
-			found = append(found, name)
-		}
-	}
-	first, last := strings.Index(text, "/"), strings.LastIndex(text, "/")
-	switch {
-	case len(found) == 1:
-		return found[0], true, nil
-	case len(found) > 1:
-		return name, false, fmt.Errorf("%q matches %s and %s: name the device in full", text, found[0], found[1])
-	case first <= 0 || first == last || last == len(text)-1:
-		return name, false, fmt.Errorf("%q: no published device has a name with this end; name it in full as DRIVER/POOL/DEVICE (see dra-steward devices)", text)
-	}
-	return v1alpha1.DeviceName{Driver: text[:first], Pool: text[first+1 : last], Device: text[last+1:]}, false, nil
 }
 
 // createOrResume creates the drain; if it exists, the given settings are written and a pause
