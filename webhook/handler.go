@@ -22,11 +22,6 @@ import (
 // from beginning to end.
 type ReviewerFunc func() review.Reviewer
 
-// Always is the ReviewerFunc of a Reviewer that stays.
-func Always(reviewer review.Reviewer) ReviewerFunc {
-	return func() review.Reviewer { return reviewer }
-}
-
 const guardEndpoint = "guard"
 
 // Options are where a handler reports its answers. The zero value reports nothing.

@@ -45,7 +45,7 @@ func guardOf(t testing.TB, i *Estimator, c v1alpha1.StewardConfiguration) admiss
 		t.Fatal(err)
 	}
 	reviewer.Impacts = i
-	return webhook.Guarding(webhook.Always(reviewer), webhook.Options{})
+	return webhook.Guarding(func() review.Reviewer { return reviewer }, webhook.Options{})
 }
 
 // evicting is the request to create a DeviceTaintRule with NoExecute.

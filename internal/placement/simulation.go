@@ -94,11 +94,6 @@ func (s *Simulation) Add(claim *resourceapi.ResourceClaim) {
 	take(s.devices.State, claim.Status.Allocation)
 }
 
-// AddTemplate adds a template, or puts it in place of the one with its name.
-func (s *Simulation) AddTemplate(template *resourceapi.ResourceClaimTemplate) {
-	s.templates[nameOf(template)] = template
-}
-
 // Claim returns a claim as it is now, nil if there is none.
 func (s *Simulation) Claim(namespace, name string) *resourceapi.ResourceClaim {
 	return s.claims[types.NamespacedName{Namespace: namespace, Name: name}]
