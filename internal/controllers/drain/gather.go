@@ -20,7 +20,7 @@ func (c *Controller) gather(d *v1alpha1.DeviceDrain, now time.Time) Input {
 	in := Look(d, c.options.Tracker.Snapshot(), c.options.Usage, &c.compiler)
 	in.Now, in.Settings, in.Thresholds = now, c.options.Settings, c.options.Thresholds
 	in.CannotCordon = c.refused(now)
-	in.Outcomes, in.Doomed, in.Refusals = c.answers.outcomes[d.Name], c.answers.doomed, c.answers.refusals
+	in.Outcomes, in.Evicting, in.Refusals = c.answers.outcomes[d.Name], c.answers.evicting, c.answers.refusals
 	in.Evicted = c.answers.evicted[d.Name]
 	in.Asked, in.Spent = c.askedByOthers(d.Name, now), c.spent()
 	in.Rules = Rules(d, in.Devices, c.storedRules())
@@ -63,7 +63,7 @@ func (c *Controller) askedByOthers(name string, now time.Time) map[types.UID]boo
 // spend what it allows.
 func (c *Controller) spent() map[types.UID]int {
 	pods := map[types.UID]types.NamespacedName{}
-	for uid := range c.answers.doomed {
+	for uid := range c.answers.evicting {
 		if _, again := c.answers.again[uid]; again {
 			continue // its budget counted it when it began to terminate
 		}
