@@ -17,7 +17,7 @@ import (
 
 // gather finds out what there is to decide about.
 func (c *Controller) gather(d *v1alpha1.DeviceDrain, now time.Time) Input {
-	in := Look(d, c.options.Tracker.Snapshot(), c.options.Usage, &c.compiler)
+	in := Gather(d, c.options.Tracker.Snapshot(), c.options.Usage, &c.compiler)
 	in.Now, in.Settings, in.Thresholds = now, c.options.Settings, c.options.Thresholds
 	in.CannotCordon = c.refused(now)
 	in.Outcomes, in.Evicting, in.Refusals = c.answers.outcomes[d.Name], c.answers.evicting, c.answers.refusals
@@ -100,9 +100,9 @@ func (c *Controller) storedRules() iter.Seq[*resourceapi.DeviceTaintRule] {
 	}
 }
 
-// Look finds out which devices a drain is about, and who holds them. What it does not
+// Gather finds out which devices a drain is about, and who holds them. What it does not
 // know (rules, answers, settings and the time) it leaves empty.
-func Look(d *v1alpha1.DeviceDrain, view *tracker.Snapshot, holders *usage.Index, compiler *patch.Compiler) Input {
+func Gather(d *v1alpha1.DeviceDrain, view *tracker.Snapshot, holders *usage.Index, compiler *patch.Compiler) Input {
 	in := Input{Drain: d}
 	in.Devices = Resolve(d, func(selector *v1alpha1.DrainSelector) patch.Selection {
 		return compiler.Select(selector, view.PublishedSlices(), 0)
