@@ -63,7 +63,7 @@ func (p driverPods) Handle(ctx context.Context, req admission.Request) admission
 	if err != nil {
 		p.Log.Error(err, "cannot check the deletion of a driver's pod; admitted", "namespace", req.Namespace, "name", req.Name, "uid", req.UID)
 		response := p.next.Handle(ctx, req)
-		return response.WithWarnings(named("cannot check whether claims are prepared: "+p.toldError(ctx, err).Error(), ruleid.DriverPod))
+		return response.WithWarnings(named("cannot check whether claims are prepared: "+p.redactError(ctx, err).Error(), ruleid.DriverPod))
 	}
 	p.Metrics.count(answer)
 	if !answer.Denied() {
@@ -74,7 +74,7 @@ func (p driverPods) Handle(ctx context.Context, req admission.Request) admission
 	}
 	p.Decisions.record(p.endpoint, req, answer)
 	p.Metrics.observe(p.endpoint, req, verdictDenied, time.Since(start))
-	answer = p.told(ctx, answer)
+	answer = p.redact(ctx, answer)
 	return annotated(ctx, refusedForNow(req, answer), answer)
 }
 
@@ -90,7 +90,7 @@ func (p driverPods) passOn(ctx context.Context, req admission.Request, answer re
 		return response
 	}
 	p.Decisions.record(p.endpoint, req, answer)
-	answer = p.told(ctx, answer)
+	answer = p.redact(ctx, answer)
 	response.Warnings = append(response.Warnings, warnings(answer)...)
 	return annotated(ctx, response, answer)
 }

@@ -116,7 +116,7 @@ func (h handler) answer(ctx context.Context, req admission.Request, now time.Tim
 		if mayPass(ctx) {
 			return h.Metrics.unchecked(h.endpoint, "error"), verdictErrored
 		}
-		return errored(h.toldError(ctx, err)), verdictErrored
+		return errored(h.redactError(ctx, err)), verdictErrored
 	}
 	h.Metrics.count(answer)
 	h.Decisions.record(h.endpoint, req, answer)
@@ -126,7 +126,7 @@ func (h handler) answer(ctx context.Context, req admission.Request, now time.Tim
 
 // respond makes the response and its verdict of an answer.
 func (h handler) respond(ctx context.Context, req admission.Request, answer review.Answer) (admission.Response, string) {
-	answer = h.told(ctx, answer)
+	answer = h.redact(ctx, answer)
 	if answer.Denied() {
 		return annotated(ctx, denied(req, answer), answer), verdictDenied
 	}
