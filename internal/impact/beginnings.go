@@ -16,7 +16,7 @@ import (
 type beginnings struct {
 	mutex sync.Mutex
 	// all are by the name of the object.
-	all map[string]*begun
+	all map[string]*evictionRecord
 	// omitted is when the last eviction began for which there was no room.
 	omitted time.Time
 	// admitted is what was admitted and is not stored yet.
@@ -35,10 +35,10 @@ type beginning struct {
 	perMinute int
 }
 
-// A begun is all that an object has begun to evict. However often it begins, it is one entry:
+// An evictionRecord is all that an object has begun to evict. However often it begins, it is one entry:
 // each pod and device has the time of the last beginning that affected it, so that none counts
 // for a shorter time than if each beginning were counted by itself.
-type begun struct {
+type evictionRecord struct {
 	beginning
 	affected affected
 	// ended is true once the object evicts no more.
@@ -48,8 +48,8 @@ type begun struct {
 	mixed bool
 }
 
-// see remembers an object that is stored.
-func (l *beginnings) see(b beginning) {
+// observe remembers an object that is stored.
+func (l *beginnings) observe(b beginning) {
 	l.mutex.Lock()
 	l.begin(b)
 	l.mutex.Unlock()
@@ -74,9 +74,9 @@ func (l *beginnings) begin(b beginning) {
 }
 
 // add makes room for an entry, and notes if there is none.
-func (l *beginnings) add(object string, at time.Time) *begun {
+func (l *beginnings) add(object string, at time.Time) *evictionRecord {
 	if len(l.all) >= guard.MostStarts {
-		maps.DeleteFunc(l.all, func(_ string, b *begun) bool { return at.Sub(b.at) >= guard.MaxWindow })
+		maps.DeleteFunc(l.all, func(_ string, b *evictionRecord) bool { return at.Sub(b.at) >= guard.MaxWindow })
 	}
 	if len(l.all) >= guard.MostStarts {
 		if at.After(l.omitted) {
@@ -85,9 +85,9 @@ func (l *beginnings) add(object string, at time.Time) *begun {
 		return nil
 	}
 	if l.all == nil {
-		l.all = map[string]*begun{}
+		l.all = map[string]*evictionRecord{}
 	}
-	entry := &begun{affected: newAffected()}
+	entry := &evictionRecord{affected: newAffected()}
 	l.all[object] = entry
 	return entry
 }
@@ -117,7 +117,7 @@ func (l *beginnings) end(object string) {
 func (l *beginnings) starts(now time.Time, window time.Duration) (starts []guard.Start, omitted time.Time) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	maps.DeleteFunc(l.all, func(_ string, b *begun) bool { return now.Sub(b.at) >= guard.MaxWindow })
+	maps.DeleteFunc(l.all, func(_ string, b *evictionRecord) bool { return now.Sub(b.at) >= guard.MaxWindow })
 	for _, b := range l.all {
 		if now.Sub(b.at) >= window {
 			continue // counting it is costly, and it is not part of the sum
@@ -128,7 +128,7 @@ func (l *beginnings) starts(now time.Time, window time.Duration) (starts []guard
 }
 
 // hit is what an entry counts with.
-func (b *begun) hit(now time.Time, window time.Duration) guard.Hit {
+func (b *evictionRecord) hit(now time.Time, window time.Duration) guard.Hit {
 	present := b.affects()
 	var hit guard.Hit
 	if b.ended && !b.mixed {
