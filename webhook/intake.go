@@ -45,7 +45,7 @@ func (i *intake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	end := i.deadline(r, now)
 	ctx, cancel := context.WithDeadline(r.Context(), end)
 	defer cancel()
-	held := &lease{users: 1}
+	held := &resources{users: 1}
 	defer held.end()
 	reading := newReadDeadline(http.NewResponseController(w), earlier(end, now.Add(bodyTime)))
 	defer reading.close()
@@ -102,7 +102,7 @@ type arrival struct {
 	*intake
 	request *http.Request
 	address string
-	held    *lease
+	held    *resources
 	reading *readDeadline
 
 	body []byte
