@@ -54,9 +54,9 @@ func sameAsReference(t *testing.T, e *Engine, req Request) (said int) {
 	return len(want.Violations) + len(want.Failures)
 }
 
-// TestGuardsOfTheLibrary: the library with and without its guards says the same of
+// TestPrefiltersOfTheLibrary: the library with and without its guards says the same of
 // generated writes, with parameters and modes that differ by namespace.
-func TestGuardsOfTheLibrary(t *testing.T) {
+func TestPrefiltersOfTheLibrary(t *testing.T) {
 	set, err := Parse(t.Context(), Library())
 	if err != nil {
 		t.Fatal(err)
@@ -85,9 +85,9 @@ func TestGuardsOfTheLibrary(t *testing.T) {
 	}
 }
 
-// TestGuardsOfAnyPolicy does the same with generated policies: guards are made of any
+// TestPrefiltersOfAnyPolicy does the same with generated policies: guards are made of any
 // mixture of conditions, among them some that fail.
-func TestGuardsOfAnyPolicy(t *testing.T) {
+func TestPrefiltersOfAnyPolicy(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	said, guarded := 0, 0
 	for range 6 {
