@@ -63,7 +63,7 @@ func (c *Controller) driverPods(in *Input, all *cluster) {
 }
 
 // actRestarts deletes the pods of drivers. The UID of each is in the status already. A refusal, such as
-// that of the guard of driver pods, is in the message of the device in the next step.
+// that of the admission check for driver pods, is in the message of the device in the next step.
 func (c *Controller) actRestarts(ctx context.Context, r *v1alpha1.DeviceReaction, decision Decision) error {
 	var errs []error
 	delete(c.refused, r.Name)
