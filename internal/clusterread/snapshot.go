@@ -100,7 +100,7 @@ func (o *SnapshotOptions) Read(ctx context.Context, streams cmdutil.Streams) (*S
 		return nil, err
 	}
 	defer r.progress.End()
-	defer r.ahead.end()
+	defer r.prefetch.end()
 	l := &Snapshot{At: time.Now()}
 	if err := l.readServer(r); err != nil {
 		return nil, err

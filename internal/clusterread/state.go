@@ -32,7 +32,7 @@ func (o *Source) ReadState(ctx context.Context, streams cmdutil.Streams) (*State
 		return nil, err
 	}
 	defer r.progress.End()
-	defer r.ahead.end()
+	defer r.prefetch.end()
 	readAhead(ctx, r, "ResourceClaims", r.client.ResourceV1().ResourceClaims(""))
 	readAhead(ctx, r, "pods", r.client.CoreV1().Pods(""))
 	l := &Snapshot{}
