@@ -53,9 +53,9 @@ type Snapshot struct {
 	Waiting
 }
 
-// World is what was read, for the placement of pods.
-func (l *Snapshot) World(patched bool) placement.World {
-	return placement.World{
+// Placement returns what was read, for the placement of pods.
+func (l *Snapshot) Placement(patched bool) placement.Cluster {
+	return placement.Cluster{
 		View: l.View, Claims: l.Claims, Pods: l.Pods, Nodes: l.Nodes, Templates: l.Templates, Groups: l.Groups,
 		Patched: patched, IncompletePools: l.Before135, Gates: placement.Known(l.Gates), Notes: l.Notes, Steps: placement.ManySteps, Now: l.At,
 	}
@@ -67,8 +67,8 @@ type SnapshotOptions struct {
 	// Claims reads those of all namespaces, or if that is forbidden of one; Pods
 	// those of one; Nodes all; Waiting what the pods wait for.
 	Claims, Pods, Nodes, Waiting bool
-	// World reads the pods, templates and PodGroups of all namespaces.
-	World bool
+	// AllPods reads the pods, templates and PodGroups of all namespaces.
+	AllPods bool
 	// Everywhere makes it an error if the claims of all namespaces cannot be read.
 	Everywhere bool
 	// Gates reads the feature gates of kube-scheduler, or what is known of them, from
@@ -108,7 +108,7 @@ func (o *SnapshotOptions) Read(ctx context.Context, streams cmdutil.Streams) (*S
 	if o.Claims {
 		readAhead(ctx, r, "ResourceClaims", r.client.ResourceV1().ResourceClaims(""))
 	}
-	if o.World {
+	if o.AllPods {
 		readAhead(ctx, r, "pods", r.client.CoreV1().Pods(""))
 	}
 	if err := r.view(ctx, l); err != nil {
@@ -223,8 +223,8 @@ func (o *SnapshotOptions) read(ctx context.Context, r *reading, l *Snapshot, nam
 		}
 	}
 	switch {
-	case o.World:
-		return l.readWorld(ctx, r)
+	case o.AllPods:
+		return l.readAllPods(ctx, r)
 	case o.Waiting:
 		return l.readWaiting(ctx, r, namespace)
 	}

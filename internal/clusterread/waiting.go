@@ -39,9 +39,9 @@ func (l *Snapshot) readWaiting(ctx context.Context, r *reading, namespace string
 	return l.readGroups(ctx, r, namespace)
 }
 
-// readWorld reads what decides where pods of all namespaces land. A list that is forbidden is
+// readAllPods reads what decides where pods of all namespaces land. A list that is forbidden is
 // a note.
-func (l *Snapshot) readWorld(ctx context.Context, r *reading) (err error) {
+func (l *Snapshot) readAllPods(ctx context.Context, r *reading) (err error) {
 	l.Pods, err = list[*corev1.Pod](ctx, r, "pods", r.client.CoreV1().Pods(""))
 	l.NoPods = apierrors.IsForbidden(err)
 	if err := l.denied(err, "pods of all namespaces cannot be read: which pods leave, and what they request, is unknown"); err != nil {

@@ -37,8 +37,8 @@ func (s *Server) command(words ...string) string {
 	return s.options.Name + " " + why.Command(words...)
 }
 
-// world is what is known of the cluster with its pods.
-func (s *Server) world(ctx context.Context, now *shown) (fleet.Input, error) {
+// withPods returns what is known of the cluster with its pods.
+func (s *Server) withPods(ctx context.Context, now *shown) (fleet.Input, error) {
 	if s.options.FleetWithPods == nil {
 		return now.fleet.Input, nil
 	}
@@ -54,7 +54,7 @@ func (s *Server) previews(ctx context.Context, now *shown, id usage.DeviceID) ([
 		return failed(all, err), nil
 	}
 	defer done()
-	in, err := s.world(ctx, now)
+	in, err := s.withPods(ctx, now)
 	if err == nil && in.NoPods {
 		err = errors.New("unknown: you are not allowed to list the pods of all namespaces")
 	}
@@ -201,17 +201,17 @@ func siblingsText(n int, first string) string {
 	return fmt.Sprintf("%d devices that share counters with them can still be allocated, first %s", n, first)
 }
 
-// worldOf is what decides where pods land.
-func worldOf(in fleet.Input) placement.World {
-	return placement.World{View: in.View, Claims: in.Claims, Pods: in.Pods, Nodes: in.Nodes, Templates: in.Templates, Groups: in.Groups,
+// placementOf returns what decides where pods land.
+func placementOf(in fleet.Input) placement.Cluster {
+	return placement.Cluster{View: in.View, Claims: in.Claims, Pods: in.Pods, Nodes: in.Nodes, Templates: in.Templates, Groups: in.Groups,
 		NoNodes: in.Nodes != nil && len(in.Nodes) == 0, IncompletePools: in.IncompletePools, Gates: in.Gates, Now: in.At}
 }
 
 // landing is the answer of whatif drain.
 func landing(ctx context.Context, in fleet.Input, id usage.DeviceID) (lines []string, _ error) {
-	world := worldOf(in)
+	cluster := placementOf(in)
 	found := []taints.Target{taints.Target(id)}
-	answer, err := world.Predict(ctx, world.Drained(taints.Cordons(found), taints.In(found)))
+	answer, err := cluster.Predict(ctx, cluster.Drained(taints.Cordons(found), taints.In(found)))
 	if err != nil {
 		return nil, err
 	}

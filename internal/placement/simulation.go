@@ -201,7 +201,7 @@ func (s *Simulation) ended(err error, kind string, reason *Reason) error {
 	return nil
 }
 
-// The steps of the searches of one kind of pods, of some 10 µs each: those of World.Steps, and more with more nodes, up to a
+// The steps of the searches of one kind of pods, of some 10 µs each: those of Cluster.Steps, and more with more nodes, up to a
 // multiple. To find that 7 free devices are not 8 takes 128. With each kind that has used its steps, others get half of
 // them, down to the fewest: a tenant can write many kinds.
 const (

@@ -43,7 +43,7 @@ func (q *question) failing(ctx context.Context, r asked, request *Request) (all 
 
 func (q *question) failingClass(ctx context.Context, r asked, broken []place) hypothesis {
 	h := hypothesis{cause: Cause{Kind: SelectorError, Devices: len(broken)}, change: func(*question) {}}
-	i, guarded, message := q.withPresenceCheck(ctx, q.world.View.Class(r.class).Spec.Selectors, broken)
+	i, guarded, message := q.withPresenceCheck(ctx, q.cluster.View.Class(r.class).Spec.Selectors, broken)
 	h.cause.Message = fmt.Sprintf("selector %d of DeviceClass %s fails on %s, and kube-scheduler stops: %s", i, r.class, broken[0], message)
 	h.cause.Remedy, h.cause.Command = "correct the expression"+q.knownAttributes(broken), editClass(r.class)
 	if guarded != "" {
