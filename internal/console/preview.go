@@ -16,6 +16,7 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
 	"github.com/dra-steward/dra-steward/internal/fleet"
+	"github.com/dra-steward/dra-steward/internal/guard"
 	"github.com/dra-steward/dra-steward/internal/placement"
 	"github.com/dra-steward/dra-steward/internal/plural"
 	"github.com/dra-steward/dra-steward/internal/taints"
@@ -124,7 +125,7 @@ func firstLines(lines []string) []string {
 }
 
 func objectsOf(in fleet.Input) taints.Objects {
-	return taints.Objects{Claims: in.Claims, Pods: in.Pods, Budgets: in.Budgets, Published: usage.PublishedDevices(in.View.PublishedSlices()), Thresholds: in.Thresholds}
+	return taints.Objects{Claims: in.Claims, Pods: in.Pods, Budgets: in.Budgets, Published: guard.PublishedDevices(in.View.PublishedSlices()), Thresholds: in.Thresholds}
 }
 
 // impactOf is the answer of impact.

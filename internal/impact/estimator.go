@@ -24,6 +24,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/compact"
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
 	"github.com/dra-steward/dra-steward/internal/controllers/reaction"
+	"github.com/dra-steward/dra-steward/internal/guard"
 	"github.com/dra-steward/dra-steward/internal/health"
 	"github.com/dra-steward/dra-steward/internal/placement"
 	"github.com/dra-steward/dra-steward/internal/siblings"
@@ -249,7 +250,7 @@ func (i *Estimator) publishedBy() func(driver string) int {
 	if i.Published == nil {
 		return nil
 	}
-	counts := sync.OnceValue(func() map[string]int { return usage.PublishedDevices(i.Published()) })
+	counts := sync.OnceValue(func() map[string]int { return guard.PublishedDevices(i.Published()) })
 	return func(driver string) int { return counts()[driver] }
 }
 

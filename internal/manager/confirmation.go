@@ -59,7 +59,7 @@ func (o Options) readConfirmation(kept *corev1.ConfigMap) (said evictor.Confirma
 	}
 	said.Ceilings = map[string]guard.Ceiling{}
 	for key, text := range kept.Data {
-		if driver, is := strings.CutPrefix(key, evictor.DriverCeiling("")); is {
+		if driver, is := strings.CutPrefix(key, guard.DriverCeiling("")); is {
 			if said.Ceilings[driver], err = guard.ParseCeiling(text); err != nil {
 				return said, fmt.Errorf("%s: %w", key, err)
 			}

@@ -187,9 +187,9 @@ func (c *Controller) reportTrip(of pause, excess []guard.Excess, counts guard.Co
 	if of.namespace != "" && counts.Namespaces > 1 {
 		where = " in namespace " + of.namespace
 	}
-	c.options.Logger.Info("Paused the evictions for the taints of a driver", "driver", of.driver, "namespace", of.namespace, "reason", words, "acknowledge", DriverCeiling(of.driver)+": "+guard.CeilingOf(counts).String())
+	c.options.Logger.Info("Paused the evictions for the taints of a driver", "driver", of.driver, "namespace", of.namespace, "reason", words, "acknowledge", guard.DriverCeiling(of.driver)+": "+guard.CeilingOf(counts).String())
 	c.report(corev1.EventTypeWarning, "EvictionPaused", fmt.Sprintf("Paused the evictions for taints of driver %s%s: %s. To resume them, set %s: %q in this object.",
-		of.driver, where, words, DriverCeiling(of.driver), guard.CeilingOf(counts)))
+		of.driver, where, words, guard.DriverCeiling(of.driver), guard.CeilingOf(counts)))
 }
 
 func describe(excess []guard.Excess) string {
@@ -238,9 +238,6 @@ func (d *drivers) add(c driverCount, by int) {
 		delete(d.of, c.driver)
 	}
 }
-
-// DriverCeiling returns the key of the acknowledged impact of a driver's taints.
-func DriverCeiling(driver string) string { return "acknowledged-impact." + driver }
 
 // A Confirmation is what an admin confirms while the controller runs.
 type Confirmation struct {

@@ -229,7 +229,7 @@ func anyWrite(random *rand.Rand) Request {
 			req.Old = anyRule(random, one)
 		}
 		if random.IntN(2) == 0 {
-			req.Impact = &Impact{Counts: guard.Counts{Devices: random.IntN(5), DriverDevices: 5, Pods: random.IntN(5), Namespaces: random.IntN(30)}}
+			req.Impact = &guard.Impact{Counts: guard.Counts{Devices: random.IntN(5), DriverDevices: 5, Pods: random.IntN(5), Namespaces: random.IntN(30)}}
 		}
 	}
 	return req

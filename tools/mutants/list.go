@@ -193,7 +193,7 @@ func commands() []mutant {
 		{name: "tolerated claims are hit", file: usage, old: `if tolerates(h.claim, id, taint) {`, new: `if false {`},
 		{name: "finished pods are hit", file: usage, old: `			if running(pod) {`, new: `			if pod != nil {`},
 		{name: "one tolerated request protects a device", file: usage, old: `&& !evaluator.Evaluate(result.Tolerations, *taint).Forever() {`, new: `&& evaluator.Evaluate(result.Tolerations, *taint) == (toleration.Period{}) {`},
-		{name: "devices of old generations count", file: usage, old: `				counts[driver] -= current`, new: `				_ = current`},
+		{name: "devices of old generations count", file: "internal/guard/published.go", old: `				counts[driver] -= current`, new: `				_ = current`},
 		{name: "a wider selector widens nothing", file: guard, old: `return !covers(old.Spec.DeviceSelector, rule.Spec.DeviceSelector)`, new: `return false`},
 		{name: "a faster drain widens nothing", file: guard, old: `(!drains(old) || rate(drain) > rate(old))`, new: `(!drains(old) || rate(drain) > rate(drain))`},
 		{name: "a resumed drain widens nothing", file: guard, old: `!d.Spec.Paused && !d.Spec.DryRun`, new: `!d.Spec.DryRun`},

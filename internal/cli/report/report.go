@@ -212,7 +212,7 @@ func stepsFrom(today v1alpha1.Mode) []v1alpha1.Mode {
 	if today == "" {
 		today = v1alpha1.ModeDefault
 	}
-	modes := review.Modes()
+	modes := config.Modes()
 	return modes[max(0, slices.Index(modes, today)):]
 }
 

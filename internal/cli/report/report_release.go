@@ -26,8 +26,8 @@ import (
 	"github.com/dra-steward/dra-steward/internal/manager"
 	"github.com/dra-steward/dra-steward/internal/policyload"
 	"github.com/dra-steward/dra-steward/internal/report"
+	"github.com/dra-steward/dra-steward/internal/ruleid"
 	"github.com/dra-steward/dra-steward/pkg/evictor"
-	"github.com/dra-steward/dra-steward/pkg/review"
 )
 
 // ofRelease selects what the chart installs.
@@ -237,7 +237,7 @@ func count(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, to
 	// Policies tell apart what was stored before, rules do not.
 	add("dra_steward_policy_results_total", "code", to.Findings, func(l map[string]string) bool { return l["result"] == "violation" })
 	add("dra_steward_admission_findings_total", "rule", to.Findings, func(l map[string]string) bool {
-		return !review.IsPolicy(l["rule"]) && !strings.HasSuffix(l["rule"], "-error")
+		return !ruleid.IsPolicy(l["rule"]) && !strings.HasSuffix(l["rule"], "-error")
 	})
 	add("dra_steward_admission_defaults_total", "default", to.Defaults, func(map[string]string) bool { return true })
 	return nil

@@ -44,7 +44,7 @@ type cluster struct {
 func (c *Controller) snapshot(now time.Time) *cluster {
 	all := &cluster{view: c.options.Tracker.Snapshot(), drains: c.made.All(time.Now())}
 	all.tainted = sync.OnceValue(func() []tracker.Device { return TaintedDevices(all.view) })
-	all.driverDevices = sync.OnceValue(func() map[string]int { return usage.PublishedDevices(all.view.PublishedSlices()) })
+	all.driverDevices = sync.OnceValue(func() map[string]int { return guard.PublishedDevices(all.view.PublishedSlices()) })
 	all.health = sync.OnceValue(c.readHealth)
 	all.bindings = sync.OnceValue(func() *Bindings { return c.readBindings(now) })
 	all.starts = func() []guard.Start { return c.options.Begun.Starts(all.drains, now) }

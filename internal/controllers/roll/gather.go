@@ -79,7 +79,7 @@ func (c *Controller) gather(ctx context.Context, r *v1alpha1.DeviceRoll, all *cl
 		}
 		in.Nodes[node.Name] = c.node(ctx, r, node, found, state[node.Name], all)
 	}
-	driverDevices := usage.PublishedDevices(all.view.PublishedSlices())
+	driverDevices := guard.PublishedDevices(all.view.PublishedSlices())
 	if c.options.Foresight != nil {
 		in.Stranded = func(node string) int { return c.foresee(ctx, r, node, in.Nodes[node].Devices, all.now) }
 	}
