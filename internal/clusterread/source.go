@@ -233,12 +233,12 @@ func (r *reading) view(ctx context.Context, l *Snapshot) error {
 }
 
 // optional makes a note of a kind that the user is not allowed to read; other errors stay.
-func (l *Snapshot) optional(kind tracker.Kind, err error) (missing bool, _ error) {
+func (s *Snapshot) optional(kind tracker.Kind, err error) (missing bool, _ error) {
 	switch {
 	case err == nil:
 		return false, nil
 	case apierrors.IsForbidden(err):
-		l.Notes = append(l.Notes, fmt.Sprintf("%s cannot be read: %v", kind, err))
+		s.Notes = append(s.Notes, fmt.Sprintf("%s cannot be read: %v", kind, err))
 		return true, nil
 	default:
 		return true, fmt.Errorf("%s cannot be read: %w", kind, err)
