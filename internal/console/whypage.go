@@ -37,7 +37,7 @@ type whyView struct {
 	Command      string
 	Notes        []string
 	Error        string
-	Events       happened
+	Events       eventLog
 }
 
 // A chart is the devices of a request by reason.

@@ -87,7 +87,7 @@ func policyChoices(at *field.Path, modes map[string]v1alpha1.PolicyMode, paramet
 
 // evaluate evaluates the policies until ctx ends. A policy in mode deny that could not be
 // evaluated denies, unless the site has set onError to warn.
-func (a *Answer) evaluate(ctx context.Context, engine *policy.Engine, onError v1alpha1.PolicyMode, req policy.Request, claim *copied) {
+func (a *Answer) evaluate(ctx context.Context, engine *policy.Engine, onError v1alpha1.PolicyMode, req policy.Request, claim *templateClaim) {
 	a.Decision = engine.Evaluate(ctx, req)
 	a.leaveToPolicies(engine, req)
 	for _, message := range a.Decision.Messages {
