@@ -15,7 +15,7 @@ import (
 // count, whatever the informer shows meanwhile.
 func TestMadeBehindInformer(t *testing.T) {
 	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
-	made, now := NewMade(store), time.Unix(1, 0)
+	made, now := NewDrainStore(store), time.Unix(1, 0)
 	d := &v1alpha1.DeviceDrain{ObjectMeta: metav1.ObjectMeta{Name: "d", UID: types.UID("1"), ResourceVersion: "5"}}
 	counts := func(want int, when string) {
 		t.Helper()

@@ -53,7 +53,7 @@ func (c *Controller) driverPods(in *Input, all *cluster) {
 		return byNode()[nodeOf(device)]
 	}
 	in.Prepared = func(pod *corev1.Pod, driver string) (claims []types.NamespacedName) {
-		for _, p := range c.options.Begun.Usage.Prepared(pod.Spec.NodeName, driver) {
+		for _, p := range c.options.Active.Usage.Prepared(pod.Spec.NodeName, driver) {
 			claims = append(claims, types.NamespacedName{Namespace: p.Claim.Namespace, Name: p.Claim.Name})
 		}
 		return claims
