@@ -158,11 +158,11 @@ func (l *limiter) listener(listener net.Listener) net.Listener {
 
 // deadline is when a request is answered at the latest.
 func (l *limiter) deadline(r *http.Request, now time.Time) time.Time {
-	patience := l.Timeout
+	timeout := l.Timeout
 	if asked, err := time.ParseDuration(r.URL.Query().Get("timeout")); err == nil && asked > 0 {
-		patience = min(patience, asked)
+		timeout = min(timeout, asked)
 	}
-	return now.Add(max(patience-answerTime, patience/2))
+	return now.Add(max(timeout-answerTime, timeout/2))
 }
 
 // acquire waits for a slot, no longer than half of the time that is left.

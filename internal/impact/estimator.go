@@ -34,9 +34,9 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
-// guardPatience is how long the webhook is not ready while the guard reads the cluster for the
+// guardTimeout is how long the webhook is not ready while the guard reads the cluster for the
 // first time. After that it answers everything else, and the guard answers with an error.
-const guardPatience = time.Minute
+const guardTimeout = time.Minute
 
 // selectionCost bounds the evaluation of a drain's selector: some expressions on some
 // thousand devices, well below the time that API servers wait.
@@ -170,7 +170,7 @@ func (i *Estimator) complete() error {
 
 // Ready is nil once all has been read, or the wait for it is over.
 func (i *Estimator) Ready(*http.Request) error {
-	if time.Since(i.started) > guardPatience {
+	if time.Since(i.started) > guardTimeout {
 		return nil
 	}
 	return i.complete()

@@ -98,7 +98,7 @@ func TestGuardBeforeItHasRead(t *testing.T) {
 		if i.Ready(nil) == nil {
 			t.Error("it is ready")
 		}
-		<-time.After(guardPatience + time.Second)
+		<-time.After(guardTimeout + time.Second)
 		if err := i.Ready(nil); err != nil {
 			t.Errorf("everything else waits: %v", err)
 		}

@@ -162,7 +162,7 @@ func policies() []mutant {
 func webhooks() []mutant {
 	const bounds, timely, handler = "webhook/bounds.go", "webhook/timely.go", "webhook/handler.go"
 	return []mutant{
-		{name: "the timeout of the API server is not read", file: bounds, old: `patience = min(patience, asked)`, new: `_ = asked`},
+		{name: "the timeout of the API server is not read", file: bounds, old: `timeout = min(timeout, asked)`, new: `_ = asked`},
 		{name: "a request waits until its deadline", file: bounds, old: `time.Until(end)/2`, new: `time.Until(end)*2`},
 		{name: "tenants share one queue", file: bounds, old: `return tenants, "namespace " + h.namespace`, new: `return tenants, "namespace"`},
 		{name: "components have no reserve", file: bounds, old: "	case l.isSystem(h):\n		return components, h.user", new: "	case false:\n		return components, h.user"},

@@ -70,8 +70,8 @@ const (
 	calm  = 3 * time.Second
 	// maxWrites is how many rules a step writes.
 	maxWrites = 64
-	// patience is the timeout of a step, including all its calls.
-	patience = time.Minute
+	// stepTimeout is the timeout of a step, including all its calls.
+	stepTimeout = time.Minute
 )
 
 // A Controller carries out DeviceDrains.
@@ -161,7 +161,7 @@ func (c *Controller) Run(ctx context.Context) error {
 
 // reconcile takes the next step of a drain, and comes back when the next is due.
 func (c *Controller) reconcile(ctx context.Context, name string) {
-	limited, cancel := context.WithTimeout(ctx, patience)
+	limited, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
 	wake, err := c.step(limited, name)
 	if err != nil && ctx.Err() == nil {

@@ -117,7 +117,7 @@ func (a answers) add(drain string, pod v1alpha1.DrainPod, outcome Outcome, refus
 	case Accepted:
 		a.evicting[pod.UID], a.names[pod.UID] = true, podName(pod.Namespace, pod.Name)
 		if pod.GracePeriodSeconds != nil {
-			a.again[pod.UID] = now.Add(patience)
+			a.again[pod.UID] = now.Add(stepTimeout)
 		}
 	default:
 		a.refusals[pod.UID] = refusal

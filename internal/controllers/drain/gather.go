@@ -48,7 +48,7 @@ func (c *Controller) askedByOthers(name string, now time.Time) map[types.UID]boo
 		for _, request := range d.Status.Requested {
 			asked[request.UID] = asked[request.UID] || request.Fallback == ""
 		}
-		if d.Status.LastEvictionTime == nil || now.Sub(d.Status.LastEvictionTime.Time) > 2*patience {
+		if d.Status.LastEvictionTime == nil || now.Sub(d.Status.LastEvictionTime.Time) > 2*stepTimeout {
 			continue // its status is probably not writable: other drains continue after a while
 		}
 		for _, pod := range d.Status.Evicting {

@@ -65,8 +65,8 @@ type Options struct {
 const (
 	gap    = time.Second
 	period = 10 * time.Second
-	// patience is the timeout of the calls of one reaction.
-	patience = 30 * time.Second
+	// stepTimeout is the timeout of the calls of one reaction.
+	stepTimeout = 30 * time.Second
 )
 
 // A Controller carries out DeviceReactions.
@@ -176,7 +176,7 @@ func (c *Controller) pass(ctx context.Context) time.Duration {
 			continue
 		}
 		present[name] = true
-		limited, cancel := context.WithTimeout(ctx, patience)
+		limited, cancel := context.WithTimeout(ctx, stepTimeout)
 		wake, err := c.step(limited, r, all)
 		cancel()
 		if err != nil && ctx.Err() == nil {
