@@ -82,16 +82,16 @@ const (
 	guards
 	components
 	drivers
-	classes
+	numClasses
 )
 
 // limiter keeps what Bounds say.
 type limiter struct {
 	Bounds
-	queues [classes]fairqueue.Queue
+	queues [numClasses]fairqueue.Queue
 	// heads and received are shared by address, bodies by tenant within each class.
 	heads, received fairqueue.Shares
-	bodies          [classes]fairqueue.Shares
+	bodies          [numClasses]fairqueue.Shares
 	// spares are shared by address.
 	spares fairqueue.Queue
 	// buffers have the bodies of most requests, which nothing needs once they are decoded.
@@ -114,7 +114,7 @@ func newLimiter(b Bounds, metrics *Metrics) *limiter {
 	if l.Bytes <= 0 {
 		l.Bytes = defaultBytes
 	}
-	for c := range classes {
+	for c := range numClasses {
 		l.queues[c].Slots, l.queues[c].PerTenant = reservedSlots, reservedSlots
 		l.bodies[c].Limit = l.Bytes / 4
 	}
@@ -158,11 +158,11 @@ func (l *limiter) listener(listener net.Listener) net.Listener {
 
 // deadline is when a request is answered at the latest.
 func (l *limiter) deadline(r *http.Request, now time.Time) time.Time {
-	patience := l.Timeout
+	timeout := l.Timeout
 	if asked, err := time.ParseDuration(r.URL.Query().Get("timeout")); err == nil && asked > 0 {
-		patience = min(patience, asked)
+		timeout = min(timeout, asked)
 	}
-	return now.Add(max(patience-answerTime, patience/2))
+	return now.Add(max(timeout-answerTime, timeout/2))
 }
 
 // acquire waits for a slot, no longer than half of the time that is left.
@@ -214,24 +214,24 @@ func (h head) isSlice() bool {
 
 const slicesResource = "resourceslices"
 
-// A lease is what a request holds until all work on it has ended, which may be after its
+// resources are what a request holds until all work on it has ended, which may be after its
 // answer.
-type lease struct {
+type resources struct {
 	mu    sync.Mutex
 	users int
 	back  []func()
 }
 
 // hold adds what is to be given back.
-func (l *lease) hold(back func()) { l.back = append(l.back, back) }
+func (l *resources) hold(back func()) { l.back = append(l.back, back) }
 
-func (l *lease) use() {
+func (l *resources) use() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.users++
 }
 
-func (l *lease) end() {
+func (l *resources) end() {
 	l.mu.Lock()
 	l.users--
 	ended := l.users == 0

@@ -15,14 +15,14 @@ const (
 	briefError   = "cannot check the request; details are not shown"
 )
 
-// tells reports whether the caller reads messages.
-func (o Options) tells(ctx context.Context) bool {
+// verbose reports whether the caller reads messages.
+func (o Options) verbose(ctx context.Context) bool {
 	return !o.Brief || authenticated(ctx)
 }
 
-// told is the part of an answer that the caller reads.
-func (o Options) told(ctx context.Context, answer review.Answer) review.Answer {
-	if o.tells(ctx) {
+// redact returns the part of an answer that the caller reads.
+func (o Options) redact(ctx context.Context, answer review.Answer) review.Answer {
+	if o.verbose(ctx) {
 		return answer
 	}
 	answer.Findings, answer.Audited = withoutMessages(answer.Findings), withoutMessages(answer.Audited)
@@ -42,9 +42,9 @@ func withoutMessages(findings []review.Finding) []review.Finding {
 	return findings
 }
 
-// toldError is the part of an error that the caller reads.
-func (o Options) toldError(ctx context.Context, err error) error {
-	if unknown := (review.UnknownKindError{}); o.tells(ctx) || errors.As(err, &unknown) {
+// redactError returns the part of an error that the caller reads.
+func (o Options) redactError(ctx context.Context, err error) error {
+	if unknown := (review.UnknownKindError{}); o.verbose(ctx) || errors.As(err, &unknown) {
 		return err
 	}
 	return errors.New(briefError)

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/dra-steward/dra-steward/internal/caller"
+	"github.com/dra-steward/dra-steward/internal/condition"
 	"github.com/dra-steward/dra-steward/internal/ruleid"
 	"github.com/dra-steward/dra-steward/pkg/review"
 	"github.com/dra-steward/dra-steward/pkg/validate"
@@ -63,7 +64,7 @@ func (p driverPods) Handle(ctx context.Context, req admission.Request) admission
 	if err != nil {
 		p.Log.Error(err, "cannot check the deletion of a driver's pod; admitted", "namespace", req.Namespace, "name", req.Name, "uid", req.UID)
 		response := p.next.Handle(ctx, req)
-		return response.WithWarnings(named("cannot check whether claims are prepared: "+p.toldError(ctx, err).Error(), ruleid.DriverPod))
+		return response.WithWarnings(named("cannot check whether claims are prepared: "+p.redactError(ctx, err).Error(), ruleid.DriverPod))
 	}
 	p.Metrics.count(answer)
 	if !answer.Denied() {
@@ -74,7 +75,7 @@ func (p driverPods) Handle(ctx context.Context, req admission.Request) admission
 	}
 	p.Decisions.record(p.endpoint, req, answer)
 	p.Metrics.observe(p.endpoint, req, verdictDenied, time.Since(start))
-	answer = p.told(ctx, answer)
+	answer = p.redact(ctx, answer)
 	return annotated(ctx, refusedForNow(req, answer), answer)
 }
 
@@ -82,7 +83,7 @@ func (p driverPods) Handle(ctx context.Context, req admission.Request) admission
 func (p driverPods) passOn(ctx context.Context, req admission.Request, answer review.Answer, deletion *validate.PodDeletion) admission.Response {
 	if d := deletion.Driver; len(d.Prepared) > 0 {
 		p.Log.Info("a driver's pod ends while claims are prepared", "namespace", req.Namespace, "name", req.Name, "user", req.UserInfo.Username,
-			"claims", len(d.Prepared), "ready", validate.IsReady(&deletion.Pod), "other", d.Other, "refusedFor", d.RefusedFor.Duration,
+			"claims", len(d.Prepared), "ready", condition.PodReady(&deletion.Pod), "other", d.Other, "refusedFor", d.RefusedFor.Duration,
 			"reason", deletion.Pod.Annotations[validate.DriverPodAnnotation])
 	}
 	response := p.next.Handle(ctx, req)
@@ -90,7 +91,7 @@ func (p driverPods) passOn(ctx context.Context, req admission.Request, answer re
 		return response
 	}
 	p.Decisions.record(p.endpoint, req, answer)
-	answer = p.told(ctx, answer)
+	answer = p.redact(ctx, answer)
 	response.Warnings = append(response.Warnings, warnings(answer)...)
 	return annotated(ctx, response, answer)
 }
@@ -124,7 +125,7 @@ func (p driverPods) deletion(ctx context.Context, req admission.Request, now tim
 	}
 	others, err := p.pods.On(ctx, pod.Namespace, pod.Spec.NodeName, entry.Labels)
 	for i := range others {
-		if others[i].UID != pod.UID && validate.IsReady(&others[i]) {
+		if others[i].UID != pod.UID && condition.PodReady(&others[i]) {
 			driver.Other = others[i].Name
 		}
 	}

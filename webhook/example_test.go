@@ -32,9 +32,10 @@ func Example() {
 		return
 	}
 	log := logr.FromSlogHandler(slog.DiscardHandler)
+	reviewer := func() review.Reviewer { return review.Reviewer{} }
 	server := &webhook.Server{
-		Mutating:   webhook.Mutating(webhook.Always(review.Reviewer{}), webhook.Options{Log: log, Metrics: metrics}),
-		Validating: webhook.Validating(webhook.Always(review.Reviewer{}), webhook.Options{Log: log, Metrics: metrics}),
+		Mutating:   webhook.Mutating(reviewer, webhook.Options{Log: log, Metrics: metrics}),
+		Validating: webhook.Validating(reviewer, webhook.Options{Log: log, Metrics: metrics}),
 		CertDir:    dir,
 		Log:        log,
 	}

@@ -22,11 +22,6 @@ import (
 // from beginning to end.
 type ReviewerFunc func() review.Reviewer
 
-// Always is the ReviewerFunc of a Reviewer that stays.
-func Always(reviewer review.Reviewer) ReviewerFunc {
-	return func() review.Reviewer { return reviewer }
-}
-
 const guardEndpoint = "guard"
 
 // Options are where a handler reports its answers. The zero value reports nothing.
@@ -121,7 +116,7 @@ func (h handler) answer(ctx context.Context, req admission.Request, now time.Tim
 		if mayPass(ctx) {
 			return h.Metrics.unchecked(h.endpoint, "error"), verdictErrored
 		}
-		return errored(h.toldError(ctx, err)), verdictErrored
+		return errored(h.redactError(ctx, err)), verdictErrored
 	}
 	h.Metrics.count(answer)
 	h.Decisions.record(h.endpoint, req, answer)
@@ -131,7 +126,7 @@ func (h handler) answer(ctx context.Context, req admission.Request, now time.Tim
 
 // respond makes the response and its verdict of an answer.
 func (h handler) respond(ctx context.Context, req admission.Request, answer review.Answer) (admission.Response, string) {
-	answer = h.told(ctx, answer)
+	answer = h.redact(ctx, answer)
 	if answer.Denied() {
 		return annotated(ctx, denied(req, answer), answer), verdictDenied
 	}

@@ -45,7 +45,7 @@ func (i *intake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	end := i.deadline(r, now)
 	ctx, cancel := context.WithDeadline(r.Context(), end)
 	defer cancel()
-	held := &lease{users: 1}
+	held := &resources{users: 1}
 	defer held.end()
 	reading := newReadDeadline(http.NewResponseController(w), earlier(end, now.Add(bodyTime)))
 	defer reading.close()
@@ -78,23 +78,23 @@ func (i *intake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !known {
 		ctx = caller.With(ctx, a.address)
 	}
-	i.next.ServeHTTP(unhandled{w, &handled}, a.whole(ctx))
+	i.next.ServeHTTP(ruleIDWriter{w, &handled}, a.whole(ctx))
 }
 
-// unhandled adds the ID of the rule to the answer to a request that is not well-formed:
+// ruleIDWriter adds the ID of the rule to the answer to a request that is not well-formed:
 // controller-runtime writes it without a handler.
-type unhandled struct {
+type ruleIDWriter struct {
 	http.ResponseWriter
 	handled *bool
 }
 
-func (u unhandled) Write(answer []byte) (int, error) {
+func (w ruleIDWriter) Write(answer []byte) (int, error) {
 	var review admissionv1.AdmissionReview
-	if *u.handled || json.Unmarshal(answer, &review) != nil || review.Response == nil || review.Response.Result == nil {
-		return u.ResponseWriter.Write(answer)
+	if *w.handled || json.Unmarshal(answer, &review) != nil || review.Response == nil || review.Response.Result == nil {
+		return w.ResponseWriter.Write(answer)
 	}
 	review.Response.Result.Message = named(review.Response.Result.Message, ruleid.RequestError)
-	return len(answer), json.NewEncoder(u.ResponseWriter).Encode(review)
+	return len(answer), json.NewEncoder(w.ResponseWriter).Encode(review)
 }
 
 // An arrival is a request while it is read.
@@ -102,7 +102,7 @@ type arrival struct {
 	*intake
 	request *http.Request
 	address string
-	held    *lease
+	held    *resources
 	reading *readDeadline
 
 	body []byte

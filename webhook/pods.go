@@ -74,7 +74,7 @@ func (p podDeletions) check(ctx context.Context, req admission.Request, now time
 	answer, err := p.review(ctx, req, now)
 	if err != nil {
 		p.Log.Error(err, "cannot check the deletion of a pod; admitted", "namespace", req.Namespace, "name", req.Name, "uid", req.UID)
-		return admission.Allowed("").WithWarnings(named("cannot check whether the pod holds devices: "+p.toldError(ctx, err).Error(), ruleid.ForceDeletion)), verdictErrored
+		return admission.Allowed("").WithWarnings(named("cannot check whether the pod holds devices: "+p.redactError(ctx, err).Error(), ruleid.ForceDeletion)), verdictErrored
 	}
 	p.Metrics.count(answer)
 	p.Decisions.record(p.endpoint, req, answer)

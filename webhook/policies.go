@@ -63,7 +63,7 @@ func (p *policyConfigMaps) Handle(ctx context.Context, req admission.Request) ad
 	}
 	var configMap corev1.ConfigMap
 	if err := json.Unmarshal(req.Object.Raw, &configMap); err != nil {
-		return errored(p.toldError(ctx, err))
+		return errored(p.redactError(ctx, err))
 	}
 	configMap.Namespace, configMap.Name = req.Namespace, req.Name
 	err := p.check(ctx, &configMap, known)
@@ -74,7 +74,7 @@ func (p *policyConfigMaps) Handle(ctx context.Context, req admission.Request) ad
 		}
 		return response
 	}
-	if !p.tells(ctx) {
+	if !p.verbose(ctx) {
 		p.Log.Info("refused a ConfigMap whose policies are not valid", "name", req.Name, "user", req.UserInfo.Username, "error", err.Error())
 		err = errors.New("details are not shown")
 	}

@@ -31,8 +31,8 @@ func storing(t *testing.T, text string, files ...string) admission.Request {
 // TestPoliciesOfStrangers: any pod that reaches the webhook can send a ConfigMap. Tests run only for a caller with a client
 // certificate; for others, policies of a limited size are compiled, one ConfigMap at a time.
 func TestPoliciesOfStrangers(t *testing.T) {
-	stranger := context.WithValue(t.Context(), admittedKey{}, admitted{held: &lease{}})
-	server := context.WithValue(t.Context(), admittedKey{}, admitted{held: &lease{}, authenticated: true})
+	stranger := context.WithValue(t.Context(), admittedKey{}, admitted{held: &resources{}})
+	server := context.WithValue(t.Context(), admittedKey{}, admitted{held: &resources{}, authenticated: true})
 	long, deep := strings.Repeat("#", maxCompiled), strings.Repeat("[", maxBrackets)+strings.Repeat("]", maxBrackets)
 	const later, tests = "checks these policies when it loads them", "runs the tests of these policies when it loads them"
 	for name, tt := range map[string]struct {
@@ -63,7 +63,7 @@ func TestPoliciesOfStrangers(t *testing.T) {
 // TestOneStrangerAtATime: while the policies of one caller are compiled, those of another are not, and an API server with a
 // certificate waits for neither.
 func TestOneStrangerAtATime(t *testing.T) {
-	stranger := context.WithValue(t.Context(), admittedKey{}, admitted{held: &lease{}})
+	stranger := context.WithValue(t.Context(), admittedKey{}, admitted{held: &resources{}})
 	checks := 0
 	var handler admission.Handler
 	handler = PolicyConfigMaps(nil, func(context.Context, *corev1.ConfigMap, bool) error {

@@ -17,7 +17,7 @@ import (
 
 // admitted is what a Server has found out about a request before a handler gets it.
 type admitted struct {
-	held *lease
+	held *resources
 	// mayPass is true if the request is admitted when it cannot be checked.
 	mayPass bool
 	// cheap is true if there is no slot for it: only cheap checks run.

@@ -55,7 +55,7 @@ func TestTimely(t *testing.T) {
 
 // answered is the answer of a check by the deadline of its context.
 func answered(ctx context.Context, check admission.HandlerFunc) admission.Response {
-	held := &lease{}
+	held := &resources{}
 	held.use()
 	defer held.end()
 	return timely{next: check, log: logr.Discard()}.Handle(context.WithValue(ctx, admittedKey{}, admitted{held: held}), admission.Request{})
@@ -103,7 +103,7 @@ func TestBoundsWithoutSlots(t *testing.T) {
 	if reviewer.Policies, err = policy.NewEngine(set, policy.Settings{Limits: policy.Limits{Tolerations: 3}}); err != nil {
 		t.Fatal(err)
 	}
-	ctx := context.WithValue(t.Context(), admittedKey{}, admitted{held: &lease{}, mayPass: true, cheap: true})
+	ctx := context.WithValue(t.Context(), admittedKey{}, admitted{held: &resources{}, mayPass: true, cheap: true})
 	check := timely{next: Validating(Always(reviewer), Options{}), log: logr.Discard()}
 	for tolerations, want := range map[int]string{
 		3: "",

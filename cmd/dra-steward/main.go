@@ -1,4 +1,4 @@
-// Command dra-steward guards the devices of a Kubernetes cluster.
+// Command dra-steward protects the devices of a Kubernetes cluster.
 package main
 
 import (

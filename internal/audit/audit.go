@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/ruleid"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/review"
 	"github.com/dra-steward/dra-steward/pkg/validate"
@@ -148,7 +149,7 @@ func (a *Auditor) Check(object Object) ([]Finding, error) {
 
 func (a *Auditor) finding(at Finding, f review.Finding) Finding {
 	at.Code, at.Path, at.Message = f.Rule, f.Path, f.Message
-	if review.IsPolicy(f.Rule) {
+	if ruleid.IsPolicy(f.Rule) {
 		at.Today = policy.Off
 		if a.today.Policies != nil {
 			at.Today = a.today.Policies.Mode(f.Rule, at.Namespace)

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/ruleid"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/review"
 	"github.com/dra-steward/dra-steward/pkg/validate"
@@ -128,7 +129,7 @@ func (s rung) endpoints() []func(review.Request) (review.Answer, error) {
 func (l *Ladder) Weigh(code string) (modes []policy.Mode) {
 	for _, step := range l.steps {
 		switch {
-		case review.IsPolicy(code) && step.reviewer.Policies != nil:
+		case ruleid.IsPolicy(code) && step.reviewer.Policies != nil:
 			modes = append(modes, step.reviewer.Policies.Mode(code, ""))
 		default:
 			modes = append(modes, modeOf(step.reviewer.Severity(code)))

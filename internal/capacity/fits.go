@@ -182,12 +182,12 @@ func (s *survey) packedRooms(c *choice, p *pool, devices []*device, r *rooms) {
 		answer, _ := s.largest(p, its)
 		r.add(node, answer.size, most)
 		fixed := answer.exact && (len(answer.of) == 1 || answer.size == len(its))
-		r.exact = r.exact && fixed && !shared && !compatible(its)
+		r.exact = r.exact && fixed && !shared && !hasCompatibilityGroups(its)
 	}
 }
 
-// compatible reports whether devices have compatibility groups, which are not looked at.
-func compatible(group []*device) bool {
+// hasCompatibilityGroups reports whether devices have compatibility groups, which are not looked at.
+func hasCompatibilityGroups(group []*device) bool {
 	return slices.ContainsFunc(group, func(d *device) bool {
 		for _, consumed := range d.seen.ConsumesCounters {
 			if len(consumed.CompatibilityGroups) > 0 {

@@ -18,7 +18,7 @@ const MaxPods = 10_000
 
 // A Question is how many pods fit.
 type Question struct {
-	World placement.World
+	Cluster placement.Cluster
 	// Pod is what each of them is like. Claims that it names by a template are made for each.
 	Pod *corev1.Pod
 	// Leaving are pods that leave first. Those that a controller creates again are placed
@@ -62,7 +62,7 @@ func (q Question) Room(ctx context.Context) (Room, error) {
 	if err != nil {
 		return Room{}, err
 	}
-	r := Room{Notes: slices.Clone(q.World.Notes), Unseen: placement.Unseen(f.pod), Nodes: []NodeRoom{}}
+	r := Room{Notes: slices.Clone(q.Cluster.Notes), Unseen: placement.Unseen(f.pod), Nodes: []NodeRoom{}}
 	if q.Pod.Spec.SchedulingGroup != nil {
 		r.Notes = append(r.Notes, "the pods of a PodGroup are counted one by one")
 	}
@@ -101,7 +101,7 @@ func (q Question) Room(ctx context.Context) (Room, error) {
 
 // waiting counts the pods that have no node.
 func (q Question) waiting() (n int) {
-	for _, pod := range q.World.Pods {
+	for _, pod := range q.Cluster.Pods {
 		if pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && !placement.Finished(pod) && len(pod.Spec.SchedulingGates) == 0 {
 			n++
 		}
@@ -125,11 +125,11 @@ type filler struct {
 }
 
 func (q Question) begin(ctx context.Context) (*filler, error) {
-	f := &filler{Question: q, base: q.World.Begin(), pod: q.Pod.DeepCopy(), local: map[placement.PoolID]string{}, counters: map[placement.PoolID]bool{}}
+	f := &filler{Question: q, base: q.Cluster.Begin(), pod: q.Pod.DeepCopy(), local: map[placement.PoolID]string{}, counters: map[placement.PoolID]bool{}}
 	f.base.Quiet(true)
 	f.pod.Status, f.pod.Spec.SchedulingGroup = corev1.PodStatus{}, nil
-	seen, nodes := placement.Seen(q.World.View, q.World.Patched), q.World.Nodes
-	if len(nodes) == 0 && !q.World.NoNodes {
+	seen, nodes := placement.Seen(q.Cluster.View, q.Cluster.Patched), q.Cluster.Nodes
+	if len(nodes) == 0 && !q.Cluster.NoNodes {
 		nodes = placement.NodesOf(seen)
 	}
 	for _, node := range nodes {
@@ -149,7 +149,7 @@ func (q Question) begin(ctx context.Context) (*filler, error) {
 		f.local[id] = node
 		f.counters[id] = f.counters[id] || len(slice.Spec.SharedCounters) > 0
 	}
-	f.budget = placements / (1 + len(q.World.Nodes) + len(q.World.Claims) + len(q.World.Pods))
+	f.budget = placements / (1 + len(q.Cluster.Nodes) + len(q.Cluster.Claims) + len(q.Cluster.Pods))
 	var again []*corev1.Pod
 	for _, l := range q.Leaving {
 		f.base.Remove(l.Pod)
@@ -242,7 +242,7 @@ func (f *filler) fixed(found filled) bool {
 	if !found.simple || len(f.pod.Spec.ResourceClaims) != 1 || f.pod.Spec.ResourceClaims[0].ResourceClaimTemplateName == nil {
 		return false
 	}
-	for _, template := range f.World.Templates {
+	for _, template := range f.Cluster.Templates {
 		if template.Name == *f.pod.Spec.ResourceClaims[0].ResourceClaimTemplateName && template.Namespace == f.pod.Namespace {
 			devices := template.Spec.Spec.Devices
 			return len(devices.Constraints) == 0 && len(devices.Requests) == 1 && devices.Requests[0].Exactly != nil

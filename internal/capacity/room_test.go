@@ -36,7 +36,7 @@ func large(name string, cpu string) *corev1.Node {
 func question(count int64, objects ...any) capacity.Question {
 	template, pod := asking(count)
 	objects = append(objects, slice("node-1", gpus(5, nil)...), slice("node-2", gpus(3, nil)...), classOf("any", "true"))
-	return capacity.Question{Pod: pod, World: placement.World{
+	return capacity.Question{Pod: pod, Cluster: placement.Cluster{
 		View: tracker.Merge(objects...), Templates: []*resourceapi.ResourceClaimTemplate{template}, Nodes: []*corev1.Node{large("node-2", "16"), large("node-1", "16")}}}
 }
 
@@ -63,18 +63,18 @@ func TestRoom(t *testing.T) {
 		limit  placement.Kind
 	}{
 		{"pairs", 2, func(*capacity.Question) {}, "3 [{node-1 2} {node-2 1}]", placement.Taken},
-		{"cpu", 1, func(q *capacity.Question) { q.World.Nodes[1] = large("node-1", "2") }, "5 [{node-1 2} {node-2 3}]", placement.Taken},
+		{"cpu", 1, func(q *capacity.Question) { q.Cluster.Nodes[1] = large("node-1", "2") }, "5 [{node-1 2} {node-2 3}]", placement.Taken},
 		{"node selector", 1, func(q *capacity.Question) {
-			q.World.Nodes[0].Labels = map[string]string{"zone": "a"}
+			q.Cluster.Nodes[0].Labels = map[string]string{"zone": "a"}
 			q.Pod.Spec.NodeSelector = map[string]string{"zone": "a"}
 		}, "3 [{node-2 3}]", placement.Taken},
-		{"no template", 1, func(q *capacity.Question) { q.World.Templates = nil }, "0 []", placement.TemplateMissing},
+		{"no template", 1, func(q *capacity.Question) { q.Cluster.Templates = nil }, "0 []", placement.TemplateMissing},
 		{"held", 1, func(q *capacity.Question) {
-			q.World.Claims = []*resourceapi.ResourceClaim{holder("team-b", "node-2", "gpu-0", "gpu-1")}
+			q.Cluster.Claims = []*resourceapi.ResourceClaim{holder("team-b", "node-2", "gpu-0", "gpu-1")}
 		}, "6 [{node-1 5} {node-2 1}]", placement.Taken},
 		{"before 1.36", 2, func(q *capacity.Question) { q.Unordered = true }, "3 [{node-1 2} {node-2 1}]", placement.Taken},
 		{"no nodes were read", 2, func(q *capacity.Question) {
-			q.World.Nodes, q.Pod.Spec.Containers[0].Resources = nil, corev1.ResourceRequirements{}
+			q.Cluster.Nodes, q.Pod.Spec.Containers[0].Resources = nil, corev1.ResourceRequirements{}
 		}, "3 [{node-1 2} {node-2 1}]", placement.Taken},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -94,13 +94,13 @@ func TestRoomByOrder(t *testing.T) {
 	network := slice("network", gpus(1, nil)...)
 	network.Spec.NodeName, network.Spec.AllNodes = nil, new(true)
 	q := question(2, network)
-	q.World.Claims = []*resourceapi.ResourceClaim{holder("team-b", "node-1", "gpu-0")}
+	q.Cluster.Claims = []*resourceapi.ResourceClaim{holder("team-b", "node-1", "gpu-0")}
 	r, got := answer(t, q)
 	if !r.Proven || r.Least != 3 || r.Most != 4 {
 		t.Errorf("%s, %+v; want 3 to 4, proven", got, r)
 	}
 	for i := range 1500 {
-		q.World.Nodes = append(q.World.Nodes, large(fmt.Sprintf("other-%d", i), "16"))
+		q.Cluster.Nodes = append(q.Cluster.Nodes, large(fmt.Sprintf("other-%d", i), "16"))
 	}
 	if r, got := answer(t, q); r.Proven || r.Exact || r.Least < 3 || r.Most > 4 {
 		t.Errorf("%s, %+v; want 3 to 4 at most, not proven", got, r)
@@ -110,10 +110,10 @@ func TestRoomByOrder(t *testing.T) {
 // TestRoomOfOneClaim: all pods use one claim, so the first decides on the node.
 func TestRoomOfOneClaim(t *testing.T) {
 	q := question(1)
-	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "one", UID: "one"}, Spec: q.World.Templates[0].Spec.Spec}
-	q.World.Claims = []*resourceapi.ResourceClaim{claim}
-	q.World.Nodes[0] = large("node-2", "4")
-	q.World.Nodes[1] = large("node-1", "6")
+	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "one", UID: "one"}, Spec: q.Cluster.Templates[0].Spec.Spec}
+	q.Cluster.Claims = []*resourceapi.ResourceClaim{claim}
+	q.Cluster.Nodes[0] = large("node-2", "4")
+	q.Cluster.Nodes[1] = large("node-1", "6")
 	q.Pod.Spec.ResourceClaims[0] = corev1.PodResourceClaim{Name: "devices", ResourceClaimName: &claim.Name}
 	if r, got := answer(t, q); r.Least != 4 || r.Most != 6 || !r.Proven {
 		t.Errorf("%s, %+v; want 4 to 6, proven", got, r)
@@ -133,16 +133,16 @@ func TestRoomAfterDrain(t *testing.T) {
 	claim.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "old", UID: "old", Controller: new(true)}}
 	claim.Annotations = map[string]string{resourceapi.PodResourceClaimAnnotation: "devices"}
 	claim.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: "old", UID: "old"}}
-	q.World.Claims, q.World.Pods = []*resourceapi.ResourceClaim{claim}, []*corev1.Pod{pod}
+	q.Cluster.Claims, q.Cluster.Pods = []*resourceapi.ResourceClaim{claim}, []*corev1.Pod{pod}
 	if _, got := answer(t, q); got != "7 [{node-1 4} {node-2 3}]" {
 		t.Errorf("before: %s", got)
 	}
 	rule := &resourceapi.DeviceTaintRule{ObjectMeta: metav1.ObjectMeta{Name: "cordon"}, Spec: resourceapi.DeviceTaintRuleSpec{
 		DeviceSelector: &resourceapi.DeviceTaintSelector{Driver: new(driver), Pool: new("node-1"), Device: new("gpu-0")}, Taint: resourceapi.DeviceTaint{Key: "example.com/drain", Effect: "NoSchedule"}}}
-	change := q.World.Drained([]any{rule}, func(id usage.DeviceID) bool {
+	change := q.Cluster.Drained([]any{rule}, func(id usage.DeviceID) bool {
 		return id == usage.DeviceID{Driver: driver, Pool: "node-1", Device: "gpu-0"}
 	})
-	q.World, q.Leaving = change.After, change.Leaving
+	q.Cluster, q.Leaving = change.After, change.Leaving
 	if _, got := answer(t, q); len(q.Leaving) != 1 || !strings.HasPrefix(got, "6 ") {
 		t.Errorf("after, with %d pods that leave: %s", len(q.Leaving), got)
 	}

@@ -129,16 +129,16 @@ func (n *Namespaces) Run(ctx context.Context) {
 // Ready is nil once all namespaces are known, or if they must not be listed: then each
 // is read when it is asked for.
 func (n *Namespaces) Ready() error {
-	if n.informer.HasSynced() || cache.IsDone(barred{n.barred}) {
+	if n.informer.HasSynced() || cache.IsDone(listForbidden{n.barred}) {
 		return nil
 	}
 	return errors.New("the namespaces are not synced yet")
 }
 
-type barred struct{ done chan struct{} }
+type listForbidden struct{ done chan struct{} }
 
-func (barred) Name() string            { return "right to list namespaces" }
-func (b barred) Done() <-chan struct{} { return b.done }
+func (listForbidden) Name() string            { return "right to list namespaces" }
+func (l listForbidden) Done() <-chan struct{} { return l.done }
 
 // Labels returns the labels of a namespace, nil if it does not exist or
 // cannot be read in half a second.

@@ -55,8 +55,8 @@ func NewLister(config *rest.Config, namespace string) (*Lister, error) {
 }
 
 // Minor finds out what the server is, and which taint rules it serves.
-func (s *Lister) Minor() (minor int, _ error) {
-	info, err := s.discovery.ServerVersion()
+func (l *Lister) Minor() (minor int, _ error) {
+	info, err := l.discovery.ServerVersion()
 	if err != nil {
 		return 0, fmt.Errorf("cannot ask the API server for its version: %w", err)
 	}
@@ -64,7 +64,7 @@ func (s *Lister) Minor() (minor int, _ error) {
 		minor = int(v.Minor())
 	}
 	for _, v := range []string{"v1", "v1beta2", "v1alpha3"} {
-		served, err := s.discovery.ServerResourcesForGroupVersion(resourceapi.GroupName + "/" + v)
+		served, err := l.discovery.ServerResourcesForGroupVersion(resourceapi.GroupName + "/" + v)
 		if apierrors.IsNotFound(err) {
 			continue
 		}
@@ -73,7 +73,7 @@ func (s *Lister) Minor() (minor int, _ error) {
 		}
 		for _, resource := range served.APIResources {
 			if resource.Name == "devicetaintrules" {
-				s.Rules = v
+				l.Rules = v
 				return minor, nil
 			}
 		}
@@ -113,8 +113,8 @@ type page struct {
 }
 
 // get reads one page.
-func (s *Lister) get(ctx context.Context, l Listing, limit int, next string) (p page, _ error) {
-	request := s.client.Get().AbsPath(l.path(s.namespace)).SetHeader("Accept", "application/json").Param("limit", fmt.Sprint(limit))
+func (l *Lister) get(ctx context.Context, listing Listing, limit int, next string) (p page, _ error) {
+	request := l.client.Get().AbsPath(listing.path(l.namespace)).SetHeader("Accept", "application/json").Param("limit", fmt.Sprint(limit))
 	if next != "" {
 		request.Param("continue", next)
 	}
@@ -127,18 +127,18 @@ func (s *Lister) get(ctx context.Context, l Listing, limit int, next string) (p 
 
 // Each calls visit for every object of a list. A list that changes so much meanwhile that
 // the server has forgotten its beginning goes on with what is there then.
-func (s *Lister) Each(ctx context.Context, l Listing, visit func([]byte) error) error {
-	if s.watched != nil {
-		return s.watched.each(ctx, l, visit)
+func (l *Lister) Each(ctx context.Context, listing Listing, visit func([]byte) error) error {
+	if l.watched != nil {
+		return l.watched.each(ctx, listing, visit)
 	}
 	visited, one := 0, visit
 	visit = func(object []byte) error {
 		visited++
-		s.Progress.Say("reading %s: %d", l.resource, visited)
+		l.Progress.Say("reading %s: %d", listing.resource, visited)
 		return one(object)
 	}
-	s.Progress.Say("reading %s: %d", l.resource, visited)
-	if read, is := s.around[l]; is {
+	l.Progress.Say("reading %s: %d", listing.resource, visited)
+	if read, is := l.around[listing]; is {
 		for _, object := range read {
 			if err := visit(object); err != nil {
 				return err
@@ -147,13 +147,13 @@ func (s *Lister) Each(ctx context.Context, l Listing, visit func([]byte) error) 
 		return nil
 	}
 	for next := ""; ; {
-		p, err := s.get(ctx, l, pageSize, next)
+		p, err := l.get(ctx, listing, pageSize, next)
 		if status := apierrors.APIStatus(nil); apierrors.IsResourceExpired(err) && errors.As(err, &status) && status.Status().Continue != "" && status.Status().Continue != next {
 			next = status.Status().Continue
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("cannot list %s: %w", l.resource, err)
+			return fmt.Errorf("cannot list %s: %w", listing.resource, err)
 		}
 		for _, item := range p.Items {
 			if err := visit(item); err != nil {
@@ -168,25 +168,25 @@ func (s *Lister) Each(ctx context.Context, l Listing, visit func([]byte) error) 
 
 // check finds out whether the lists may be read, so that all rights that are missing are
 // named at once.
-func (s *Lister) check(ctx context.Context, all []Listing) error {
-	if s.checked {
+func (l *Lister) check(ctx context.Context, all []Listing) error {
+	if l.checked {
 		return nil
 	}
 	var missing []string
-	for _, l := range all {
-		_, err := s.get(ctx, l, 1, "")
+	for _, listing := range all {
+		_, err := l.get(ctx, listing, 1, "")
 		switch {
 		case apierrors.IsForbidden(err):
-			missing = append(missing, strings.TrimSuffix(l.resource+"."+l.group, "."))
+			missing = append(missing, strings.TrimSuffix(listing.resource+"."+listing.group, "."))
 		case err != nil:
-			return fmt.Errorf("cannot list %s: %w", l.resource, err)
+			return fmt.Errorf("cannot list %s: %w", listing.resource, err)
 		}
 	}
-	if s.checked = len(missing) == 0; s.checked {
+	if l.checked = len(missing) == 0; l.checked {
 		return nil
 	}
 	hint := "grant the verb list"
-	if s.namespace == "" {
+	if l.namespace == "" {
 		hint += ", or use --namespace to audit one namespace"
 	}
 	return fmt.Errorf("you are not allowed to list %s: %s", strings.Join(missing, ", "), hint)
@@ -195,35 +195,35 @@ func (s *Lister) check(ctx context.Context, all []Listing) error {
 // Surroundings reads the objects that rules and policies read in addition to the checked ones,
 // and returns the lists of all. What it has read, which is in no namespace, is not read again.
 // Classes and slices are those of view, unless it is nil.
-func (s *Lister) Surroundings(ctx context.Context, view *tracker.Snapshot) ([]Listing, *Surroundings, error) {
+func (l *Lister) Surroundings(ctx context.Context, view *tracker.Snapshot) ([]Listing, *Surroundings, error) {
 	all := []Listing{Dra("deviceclasses", "DeviceClass", false), Dra("resourceslices", "ResourceSlice", false), Dra("resourceclaims", "ResourceClaim", true),
 		Dra("resourceclaimtemplates", "ResourceClaimTemplate", true), {"", "v1", "namespaces", "Namespace", false}}
-	if s.Rules != "" {
-		all = append(all, Listing{resourceapi.GroupName, s.Rules, "devicetaintrules", "DeviceTaintRule", false})
+	if l.Rules != "" {
+		all = append(all, Listing{resourceapi.GroupName, l.Rules, "devicetaintrules", "DeviceTaintRule", false})
 	}
-	if err := s.check(ctx, all); err != nil {
+	if err := l.check(ctx, all); err != nil {
 		return nil, nil, err
 	}
-	s.around = nil
+	l.around = nil
 	around, kept := &Surroundings{labels: map[string]map[string]string{}, keys: map[string]bool{}}, map[Listing][]json.RawMessage{}
 	around.addView(view)
-	for _, l := range all {
-		if l.Namespaced || view != nil && slices.Contains([]tracker.Kind{tracker.SliceKind, tracker.ClassKind}, tracker.Kind(l.Kind)) {
+	for _, listing := range all {
+		if listing.Namespaced || view != nil && slices.Contains([]tracker.Kind{tracker.SliceKind, tracker.ClassKind}, tracker.Kind(listing.Kind)) {
 			continue
 		}
 		var read []json.RawMessage
-		err := s.Each(ctx, l, func(data []byte) error {
+		err := l.Each(ctx, listing, func(data []byte) error {
 			read = append(read, data)
-			return around.add(l.Gvk(), data)
+			return around.add(listing.Gvk(), data)
 		})
 		if err != nil {
 			return nil, nil, err
 		}
-		if s.watched == nil { // a watcher keeps them itself, as they are now
-			kept[l] = read
+		if l.watched == nil { // a watcher keeps them itself, as they are now
+			kept[listing] = read
 		}
 	}
-	s.around = kept
+	l.around = kept
 	return all, around, nil
 }
 

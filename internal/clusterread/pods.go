@@ -13,7 +13,7 @@ import (
 )
 
 // Named finds what the argument names: a claim, or else a pod.
-func (l *Snapshot) Named(namespace, argument string) (*resourceapi.ResourceClaim, *corev1.Pod, error) {
+func (s *Snapshot) Named(namespace, argument string) (*resourceapi.ResourceClaim, *corev1.Pod, error) {
 	kind, name, prefixed := strings.Cut(argument, "/")
 	if !prefixed {
 		kind, name = "", argument
@@ -24,14 +24,14 @@ func (l *Snapshot) Named(namespace, argument string) (*resourceapi.ResourceClaim
 		return nil, nil, fmt.Errorf("%q: must be claim/NAME, pod/NAME or NAME", argument)
 	}
 	if !isPod {
-		for _, claim := range l.Claims {
+		for _, claim := range s.Claims {
 			if claim.Name == name && cmp.Or(claim.Namespace, "default") == namespace {
 				return claim, nil, nil
 			}
 		}
 	}
 	if !isClaim {
-		for _, pod := range l.Pods {
+		for _, pod := range s.Pods {
 			if pod.Name == name && cmp.Or(pod.Namespace, "default") == namespace {
 				return nil, pod, nil
 			}
@@ -41,12 +41,12 @@ func (l *Snapshot) Named(namespace, argument string) (*resourceapi.ResourceClaim
 	if prefixed {
 		message = fmt.Sprintf("%s %q not found in namespace %q", kind, name, namespace)
 	}
-	return nil, nil, errors.New(strings.Join(append([]string{message}, l.Notes...), "; "))
+	return nil, nil, errors.New(strings.Join(append([]string{message}, s.Notes...), "; "))
 }
 
 // UsersOf returns the pods that name a claim, those that wait for a node first.
-func (l *Snapshot) UsersOf(claim *resourceapi.ResourceClaim) (pods []*corev1.Pod) {
-	for _, pod := range l.Pods {
+func (s *Snapshot) UsersOf(claim *resourceapi.ResourceClaim) (pods []*corev1.Pod) {
+	for _, pod := range s.Pods {
 		if pod.Namespace == claim.Namespace && uses(pod, claim.Name) {
 			pods = append(pods, pod)
 		}

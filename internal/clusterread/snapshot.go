@@ -53,11 +53,11 @@ type Snapshot struct {
 	Waiting
 }
 
-// World is what was read, for the placement of pods.
-func (l *Snapshot) World(patched bool) placement.World {
-	return placement.World{
-		View: l.View, Claims: l.Claims, Pods: l.Pods, Nodes: l.Nodes, Templates: l.Templates, Groups: l.Groups,
-		Patched: patched, IncompletePools: l.Before135, Gates: placement.Known(l.Gates), Notes: l.Notes, Steps: placement.ManySteps, Now: l.At,
+// Placement returns what was read, for the placement of pods.
+func (s *Snapshot) Placement(patched bool) placement.Cluster {
+	return placement.Cluster{
+		View: s.View, Claims: s.Claims, Pods: s.Pods, Nodes: s.Nodes, Templates: s.Templates, Groups: s.Groups,
+		Patched: patched, IncompletePools: s.Before135, Gates: placement.Known(s.Gates), Notes: s.Notes, Steps: placement.ManySteps, Now: s.At,
 	}
 }
 
@@ -67,8 +67,8 @@ type SnapshotOptions struct {
 	// Claims reads those of all namespaces, or if that is forbidden of one; Pods
 	// those of one; Nodes all; Waiting what the pods wait for.
 	Claims, Pods, Nodes, Waiting bool
-	// World reads the pods, templates and PodGroups of all namespaces.
-	World bool
+	// AllPods reads the pods, templates and PodGroups of all namespaces.
+	AllPods bool
 	// Everywhere makes it an error if the claims of all namespaces cannot be read.
 	Everywhere bool
 	// Gates reads the feature gates of kube-scheduler, or what is known of them, from
@@ -100,7 +100,7 @@ func (o *SnapshotOptions) Read(ctx context.Context, streams cmdutil.Streams) (*S
 		return nil, err
 	}
 	defer r.progress.End()
-	defer r.ahead.end()
+	defer r.prefetch.end()
 	l := &Snapshot{At: time.Now()}
 	if err := l.readServer(r); err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func (o *SnapshotOptions) Read(ctx context.Context, streams cmdutil.Streams) (*S
 	if o.Claims {
 		readAhead(ctx, r, "ResourceClaims", r.client.ResourceV1().ResourceClaims(""))
 	}
-	if o.World {
+	if o.AllPods {
 		readAhead(ctx, r, "pods", r.client.CoreV1().Pods(""))
 	}
 	if err := r.view(ctx, l); err != nil {
@@ -125,7 +125,7 @@ func (o *SnapshotOptions) Read(ctx context.Context, streams cmdutil.Streams) (*S
 }
 
 // readServer asks the server for its version.
-func (l *Snapshot) readServer(r *reading) error {
+func (s *Snapshot) readServer(r *reading) error {
 	version, err := r.version()
 	if err != nil && !apierrors.IsForbidden(err) {
 		return fmt.Errorf("cannot read the version of the API server: %w", err)
@@ -133,9 +133,9 @@ func (l *Snapshot) readServer(r *reading) error {
 	if err != nil {
 		return nil
 	}
-	l.Server, l.Before135 = version, older(version, "1.35")
+	s.Server, s.Before135 = version, older(version, "1.35")
 	if parsed, err := utilversion.ParseGeneric(version); err == nil && parsed.Major() == 1 {
-		l.Minor = int(parsed.Minor())
+		s.Minor = int(parsed.Minor())
 	}
 	return nil
 }
@@ -223,8 +223,8 @@ func (o *SnapshotOptions) read(ctx context.Context, r *reading, l *Snapshot, nam
 		}
 	}
 	switch {
-	case o.World:
-		return l.readWorld(ctx, r)
+	case o.AllPods:
+		return l.readAllPods(ctx, r)
 	case o.Waiting:
 		return l.readWaiting(ctx, r, namespace)
 	}
@@ -232,9 +232,9 @@ func (o *SnapshotOptions) read(ctx context.Context, r *reading, l *Snapshot, nam
 }
 
 // denied makes a note of a list that is forbidden; other errors stay.
-func (l *Snapshot) denied(err error, note string) error {
+func (s *Snapshot) denied(err error, note string) error {
 	if apierrors.IsForbidden(err) {
-		l.Notes = append(l.Notes, note)
+		s.Notes = append(s.Notes, note)
 		return nil
 	}
 	return err
@@ -248,22 +248,22 @@ func older(version, other string) bool {
 }
 
 // Holders are the claims that have devices.
-func (l *Snapshot) Holders() *usage.Index {
+func (s *Snapshot) Holders() *usage.Index {
 	index := &usage.Index{}
-	for _, claim := range l.Claims {
+	for _, claim := range s.Claims {
 		index.SetClaim(claim)
 	}
 	return index
 }
 
 // Scope is what names of targets can refer to.
-func (l *Snapshot) Scope(namespace string) taints.Scope {
-	index := l.Holders()
-	for _, pod := range l.Pods {
+func (s *Snapshot) Scope(namespace string) taints.Scope {
+	index := s.Holders()
+	for _, pod := range s.Pods {
 		index.SetPod(pod)
 	}
-	return taints.Scope{View: l.View, Index: index, Namespace: namespace, Names: func(yield func(usage.DeviceID) bool) {
-		for d := range l.View.Devices() {
+	return taints.Scope{View: s.View, Index: index, Namespace: namespace, Names: func(yield func(usage.DeviceID) bool) {
+		for d := range s.View.Devices() {
 			if !yield(usage.DeviceID{Driver: d.Driver(), Pool: d.Pool(), Device: d.Name()}) {
 				return
 			}

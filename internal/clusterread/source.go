@@ -63,11 +63,11 @@ type reading struct {
 	progress *cmdutil.Progress
 	watcher  *Watcher
 	// version is that of the API server, served what it serves of DeviceTaintRules.
-	version func() (string, error)
-	served  *servedRules
-	merged  remerge.Memory
-	keeper  keeper
-	ahead   ahead
+	version  func() (string, error)
+	served   *servedRules
+	merged   remerge.Memory
+	keeper   keeper
+	prefetch prefetch
 	// converted are the objects of listAs of the last read, by what and by what they were.
 	converted map[string]map[*unstructured.Unstructured]any
 }
@@ -155,7 +155,7 @@ func list[T any, L runtime.Object](ctx context.Context, r *reading, what string,
 	pages := func() ([]runtime.Object, string, error) { return readPages(ctx, r, what, from) }
 	var objects []runtime.Object
 	var err error
-	wait, begun := r.ahead.take(what)
+	wait, begun := r.prefetch.take(what)
 	switch {
 	case begun:
 		objects, err = wait()
@@ -233,12 +233,12 @@ func (r *reading) view(ctx context.Context, l *Snapshot) error {
 }
 
 // optional makes a note of a kind that the user is not allowed to read; other errors stay.
-func (l *Snapshot) optional(kind tracker.Kind, err error) (missing bool, _ error) {
+func (s *Snapshot) optional(kind tracker.Kind, err error) (missing bool, _ error) {
 	switch {
 	case err == nil:
 		return false, nil
 	case apierrors.IsForbidden(err):
-		l.Notes = append(l.Notes, fmt.Sprintf("%s cannot be read: %v", kind, err))
+		s.Notes = append(s.Notes, fmt.Sprintf("%s cannot be read: %v", kind, err))
 		return true, nil
 	default:
 		return true, fmt.Errorf("%s cannot be read: %w", kind, err)

@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/guard"
 	"github.com/dra-steward/dra-steward/internal/manifest"
 	"github.com/dra-steward/dra-steward/internal/newer"
 	"github.com/dra-steward/dra-steward/internal/taints"
@@ -32,7 +33,7 @@ func (o *Source) ReadState(ctx context.Context, streams cmdutil.Streams) (*State
 		return nil, err
 	}
 	defer r.progress.End()
-	defer r.ahead.end()
+	defer r.prefetch.end()
 	readAhead(ctx, r, "ResourceClaims", r.client.ResourceV1().ResourceClaims(""))
 	readAhead(ctx, r, "pods", r.client.CoreV1().Pods(""))
 	l := &Snapshot{}
@@ -41,7 +42,7 @@ func (o *Source) ReadState(ctx context.Context, streams cmdutil.Streams) (*State
 	}
 	s := &State{View: l.View}
 	s.Server, _ = r.version() // what it is for can be left out
-	s.Objects.Published = usage.PublishedDevices(s.View.PublishedSlices())
+	s.Objects.Published = guard.PublishedDevices(s.View.PublishedSlices())
 	s.Objects.Thresholds = SiteThresholds(ctx, r.client)
 	err = s.read(ctx, r)
 	s.NoRules = l.NoRules
@@ -101,7 +102,7 @@ func stateOfFiles(streams cmdutil.Streams, files []string) (*State, error) {
 		}
 	}
 	s.View = tracker.Merge(objects...)
-	s.Objects.Published = usage.PublishedDevices(s.View.PublishedSlices())
+	s.Objects.Published = guard.PublishedDevices(s.View.PublishedSlices())
 	return s, nil
 }
 

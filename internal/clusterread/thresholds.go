@@ -18,7 +18,6 @@ import (
 	"github.com/dra-steward/dra-steward/internal/config"
 	"github.com/dra-steward/dra-steward/internal/guard"
 	"github.com/dra-steward/dra-steward/internal/taints"
-	"github.com/dra-steward/dra-steward/pkg/review"
 )
 
 // defaultThresholds are those of a command that cannot read others.
@@ -63,7 +62,7 @@ func SiteThresholds(ctx context.Context, client kubernetes.Interface) taints.Thr
 		if err != nil {
 			return defaultThresholds(name + " cannot be understood: " + err.Error())
 		}
-		found = append(found, taints.Thresholds{Thresholds: review.Thresholds(parsed.StewardConfiguration), From: name})
+		found = append(found, taints.Thresholds{Thresholds: guard.Configured(parsed.StewardConfiguration), From: name})
 	}
 	switch len(found) {
 	case 0:

@@ -27,56 +27,56 @@ const creationFailed = "reason=FailedResourceClaimCreation"
 
 // readWaiting reads what the pods of a namespace wait for. A list that is forbidden is a
 // note.
-func (l *Snapshot) readWaiting(ctx context.Context, r *reading, namespace string) (err error) {
-	l.Events, err = list[*corev1.Event](ctx, r, "events", selected[*corev1.EventList]{resource: r.client.CoreV1().Events(namespace), fields: creationFailed})
-	if err := l.denied(err, "events cannot be read: the reason why a claim is not created is unknown"); err != nil {
+func (s *Snapshot) readWaiting(ctx context.Context, r *reading, namespace string) (err error) {
+	s.Events, err = list[*corev1.Event](ctx, r, "events", selected[*corev1.EventList]{resource: r.client.CoreV1().Events(namespace), fields: creationFailed})
+	if err := s.denied(err, "events cannot be read: the reason why a claim is not created is unknown"); err != nil {
 		return err
 	}
-	l.Templates, err = list[*resourceapi.ResourceClaimTemplate](ctx, r, "ResourceClaimTemplates", r.client.ResourceV1().ResourceClaimTemplates(namespace))
-	if err := l.denied(err, "ResourceClaimTemplates cannot be read"); err != nil {
+	s.Templates, err = list[*resourceapi.ResourceClaimTemplate](ctx, r, "ResourceClaimTemplates", r.client.ResourceV1().ResourceClaimTemplates(namespace))
+	if err := s.denied(err, "ResourceClaimTemplates cannot be read"); err != nil {
 		return err
 	}
-	return l.readGroups(ctx, r, namespace)
+	return s.readGroups(ctx, r, namespace)
 }
 
-// readWorld reads what decides where pods of all namespaces land. A list that is forbidden is
+// readAllPods reads what decides where pods of all namespaces land. A list that is forbidden is
 // a note.
-func (l *Snapshot) readWorld(ctx context.Context, r *reading) (err error) {
-	l.Pods, err = list[*corev1.Pod](ctx, r, "pods", r.client.CoreV1().Pods(""))
-	l.NoPods = apierrors.IsForbidden(err)
-	if err := l.denied(err, "pods of all namespaces cannot be read: which pods leave, and what they request, is unknown"); err != nil {
+func (s *Snapshot) readAllPods(ctx context.Context, r *reading) (err error) {
+	s.Pods, err = list[*corev1.Pod](ctx, r, "pods", r.client.CoreV1().Pods(""))
+	s.NoPods = apierrors.IsForbidden(err)
+	if err := s.denied(err, "pods of all namespaces cannot be read: which pods leave, and what they request, is unknown"); err != nil {
 		return err
 	}
-	l.Templates, err = list[*resourceapi.ResourceClaimTemplate](ctx, r, "ResourceClaimTemplates", r.client.ResourceV1().ResourceClaimTemplates(""))
-	if err := l.denied(err, "ResourceClaimTemplates of all namespaces cannot be read: the claims of new pods are unknown"); err != nil {
+	s.Templates, err = list[*resourceapi.ResourceClaimTemplate](ctx, r, "ResourceClaimTemplates", r.client.ResourceV1().ResourceClaimTemplates(""))
+	if err := s.denied(err, "ResourceClaimTemplates of all namespaces cannot be read: the claims of new pods are unknown"); err != nil {
 		return err
 	}
-	return l.readGroups(ctx, r, "")
+	return s.readGroups(ctx, r, "")
 }
 
 // readGroups reads the PodGroups if a pod is in one.
-func (l *Snapshot) readGroups(ctx context.Context, r *reading, namespace string) (err error) {
-	if !slices.ContainsFunc(l.Pods, func(pod *corev1.Pod) bool { return pod.Spec.SchedulingGroup != nil }) {
+func (s *Snapshot) readGroups(ctx context.Context, r *reading, namespace string) (err error) {
+	if !slices.ContainsFunc(s.Pods, func(pod *corev1.Pod) bool { return pod.Spec.SchedulingGroup != nil }) {
 		return nil
 	}
-	l.Groups, err = list[*schedulingapi.PodGroup](ctx, r, "PodGroups", r.client.SchedulingV1beta1().PodGroups(namespace))
+	s.Groups, err = list[*schedulingapi.PodGroup](ctx, r, "PodGroups", r.client.SchedulingV1beta1().PodGroups(namespace))
 	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
-		l.NoGroups = true
-		l.Notes = append(l.Notes, "PodGroups cannot be read: the number of pods that must be scheduled together is unknown")
+		s.NoGroups = true
+		s.Notes = append(s.Notes, "PodGroups cannot be read: the number of pods that must be scheduled together is unknown")
 		return nil
 	}
 	return err
 }
 
 // addWaiting keeps a document that pods wait for; ok is false for others.
-func (l *Snapshot) addWaiting(document *manifest.Document) (problems []manifest.Problem, ok bool) {
+func (s *Snapshot) addWaiting(document *manifest.Document) (problems []manifest.Problem, ok bool) {
 	switch {
 	case document.APIVersion == "v1" && document.Kind == "Event":
-		l.Events = append(l.Events, &corev1.Event{})
-		return manifest.DecodeInto(document, l.Events[len(l.Events)-1]), true
+		s.Events = append(s.Events, &corev1.Event{})
+		return manifest.DecodeInto(document, s.Events[len(s.Events)-1]), true
 	case document.APIVersion == "scheduling.k8s.io/v1beta1" && document.Kind == "PodGroup":
-		l.Groups = append(l.Groups, &schedulingapi.PodGroup{})
-		return manifest.DecodeInto(document, l.Groups[len(l.Groups)-1]), true
+		s.Groups = append(s.Groups, &schedulingapi.PodGroup{})
+		return manifest.DecodeInto(document, s.Groups[len(s.Groups)-1]), true
 	}
 	return nil, false
 }

@@ -184,8 +184,8 @@ func EventsOf(ctx context.Context, client kubernetes.Interface, component string
 }
 
 // EventsOfFiles are the events about an object among those of files.
-func (l *Snapshot) EventsOfFiles(namespace, kind, name string) (all []*corev1.Event) {
-	for _, event := range l.Events {
+func (s *Snapshot) EventsOfFiles(namespace, kind, name string) (all []*corev1.Event) {
+	for _, event := range s.Events {
 		about := event.InvolvedObject
 		if about.Kind == kind && about.Name == name && about.Namespace == namespace {
 			all = append(all, event)

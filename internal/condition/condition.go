@@ -1,10 +1,12 @@
-// Package condition writes the conditions of our own types.
+// Package condition writes the conditions of our own types, and reads those of pods.
 package condition
 
 import (
+	"slices"
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -38,4 +40,12 @@ func Bounded(text string, most int) string {
 		return text
 	}
 	return strings.ToValidUTF8(text[:most-len("…")], "") + "…"
+}
+
+// PodReady reports whether a pod runs, is ready and is not being deleted.
+func PodReady(pod *corev1.Pod) bool {
+	return pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodRunning &&
+		slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+		})
 }

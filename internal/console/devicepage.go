@@ -31,7 +31,7 @@ type deviceView struct {
 	Previews []preview
 	Commands []command
 	// Findings are those of the agent of its node about the pods that hold it.
-	Findings happened
+	Findings eventLog
 	// History is what happened to it.
 	History deviceHistory
 	// Untaints are the taints that untaint removes from it.

@@ -28,17 +28,17 @@ func (r *records) more() bool {
 }
 
 // happenedTo reads the events of an object.
-func (e *exporter) happenedTo(ctx context.Context, namespace, kind, name string) happened {
+func (e *exporter) happenedTo(ctx context.Context, namespace, kind, name string) eventLog {
 	if e.server.options.Events != nil && !e.records.more() {
-		return happened{Asked: true, Error: leftRecords}
+		return eventLog{Asked: true, Error: leftRecords}
 	}
 	return e.server.happenedTo(ctx, namespace, kind, name)
 }
 
 // foundOn reads the findings about the pods that hold a device.
-func (e *exporter) foundOn(ctx context.Context, holders []fleet.Holder) happened {
+func (e *exporter) foundOn(ctx context.Context, holders []fleet.Holder) eventLog {
 	if e.server.options.Events != nil && len(holders) > 0 && !e.records.more() {
-		return happened{Asked: true, Error: leftRecords}
+		return eventLog{Asked: true, Error: leftRecords}
 	}
 	return e.server.found(ctx, holders)
 }

@@ -38,7 +38,7 @@ type predictions struct {
 
 // readPredictions reads what predictions need.
 func (e *exporter) readPredictions(ctx context.Context) {
-	if e.in, e.err = e.server.world(ctx, e.now); e.err == nil && e.in.View != nil {
+	if e.in, e.err = e.server.withPods(ctx, e.now); e.err == nil && e.in.View != nil {
 		e.objects = objectsOf(e.in)
 	}
 	if e.err == nil && e.in.NoPods {

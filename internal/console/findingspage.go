@@ -16,7 +16,7 @@ const maxFindings = 200
 
 // findingsView are the findings of the agents of all nodes.
 type findingsView struct {
-	happened
+	eventLog
 	// Nodes are the nodes with the most findings.
 	Nodes []nodeFindings
 }
@@ -48,7 +48,7 @@ func (s *Server) newFindingsView(ctx context.Context) (v findingsView) {
 	case more:
 		v.Error = "There are more events than were read: this is a part of the findings."
 	}
-	v.Rows = slices.DeleteFunc(happenings(all), func(e happening) bool { return !slices.Contains(s.options.Findings, e.Reason) })
+	v.Rows = slices.DeleteFunc(eventRows(all), func(e eventRow) bool { return !slices.Contains(s.options.Findings, e.Reason) })
 	counts := map[string]int{}
 	for _, row := range v.Rows {
 		counts[row.Node]++

@@ -17,9 +17,9 @@ import (
 // maxHappened is how many events of an object a page shows.
 const maxHappened = 20
 
-// happened are the Kubernetes events of an object, the newest first.
-type happened struct {
-	Rows []happening
+// eventLog are the Kubernetes events of an object, the newest first.
+type eventLog struct {
+	Rows []eventRow
 	// More is how many older events there are.
 	More int
 	// Error is why there are none.
@@ -28,8 +28,8 @@ type happened struct {
 	Asked bool
 }
 
-// A happening is an event.
-type happening struct {
+// An eventRow is an event.
+type eventRow struct {
 	Type, Reason, Message, From string
 	// About is the object, such as the pod of a finding, Node the node whose agent reports it.
 	Kind, Namespace, About, Node string
@@ -39,14 +39,14 @@ type happening struct {
 }
 
 // happenedTo reads the events of an object.
-func (s *Server) happenedTo(ctx context.Context, namespace, kind, name string) happened {
+func (s *Server) happenedTo(ctx context.Context, namespace, kind, name string) eventLog {
 	h := s.eventsOf(ctx, namespace, kind, name)
 	h.cut(maxHappened)
 	return h
 }
 
 // eventsOf reads all events of an object.
-func (s *Server) eventsOf(ctx context.Context, namespace, kind, name string) (h happened) {
+func (s *Server) eventsOf(ctx context.Context, namespace, kind, name string) (h eventLog) {
 	if s.options.Events == nil {
 		return h
 	}
@@ -58,15 +58,15 @@ func (s *Server) eventsOf(ctx context.Context, namespace, kind, name string) (h 
 	case err != nil:
 		h.Error = "The events cannot be read: " + err.Error()
 	default:
-		h.Rows = happenings(all)
+		h.Rows = eventRows(all)
 	}
 	return h
 }
 
 // cut leaves at most so many rows.
-func (h *happened) cut(rows int) {
-	h.More = max(0, len(h.Rows)-rows)
-	h.Rows = h.Rows[:len(h.Rows)-h.More]
+func (l *eventLog) cut(rows int) {
+	l.More = max(0, len(l.Rows)-rows)
+	l.Rows = l.Rows[:len(l.Rows)-l.More]
 }
 
 // maxHolders is for how many pods of a device findings are looked for.
@@ -74,7 +74,7 @@ const maxHolders = 8
 
 // found are the findings of the agent of a node about the pods that hold a device: their events,
 // the newest first.
-func (s *Server) found(ctx context.Context, holders []fleet.Holder) (h happened) {
+func (s *Server) found(ctx context.Context, holders []fleet.Holder) (h eventLog) {
 	if s.options.Events == nil || len(s.options.Findings) == 0 {
 		return h
 	}
@@ -93,7 +93,7 @@ func (s *Server) found(ctx context.Context, holders []fleet.Holder) (h happened)
 				missing = append(missing, one.Error)
 				break
 			}
-			h.Rows = append(h.Rows, slices.DeleteFunc(one.Rows, func(e happening) bool { return !slices.Contains(s.options.Findings, e.Reason) })...)
+			h.Rows = append(h.Rows, slices.DeleteFunc(one.Rows, func(e eventRow) bool { return !slices.Contains(s.options.Findings, e.Reason) })...)
 		}
 	}
 	h.Error = strings.Join(slices.Compact(missing), " ")
@@ -102,10 +102,10 @@ func (s *Server) found(ctx context.Context, holders []fleet.Holder) (h happened)
 	return h
 }
 
-// happenings are events, the newest first.
-func happenings(all []*corev1.Event) (rows []happening) {
+// eventRows are events, the newest first.
+func eventRows(all []*corev1.Event) (rows []eventRow) {
 	for _, e := range all {
-		row := happening{Type: e.Type, Reason: e.Reason, Message: e.Message, From: cmp.Or(e.ReportingController, e.Source.Component),
+		row := eventRow{Type: e.Type, Reason: e.Reason, Message: e.Message, From: cmp.Or(e.ReportingController, e.Source.Component),
 			Kind: e.InvolvedObject.Kind, Namespace: e.InvolvedObject.Namespace, About: e.InvolvedObject.Name, Node: e.Source.Host, Count: max(1, int(e.Count)), First: e.FirstTimestamp.Time, Last: e.LastTimestamp.Time}
 		if series := e.Series; series != nil {
 			row.Count, row.Last = max(1, int(series.Count)), series.LastObservedTime.Time
@@ -124,6 +124,6 @@ func happenings(all []*corev1.Event) (rows []happening) {
 	return rows
 }
 
-func newestFirst(a, b happening) int {
+func newestFirst(a, b eventRow) int {
 	return cmp.Or(b.Last.Compare(a.Last), b.First.Compare(a.First), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Message, b.Message))
 }

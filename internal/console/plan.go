@@ -58,7 +58,7 @@ type planner struct {
 
 // plan is what a form asks for.
 func (s *Server) plan(ctx context.Context, now *shown, form url.Values) (*plan, error) {
-	in, err := s.world(ctx, now)
+	in, err := s.withPods(ctx, now)
 	if err != nil {
 		return nil, err
 	}
@@ -141,15 +141,15 @@ func (p planner) pageOf(t taints.Target) link {
 }
 
 // landing is what whatif answers for a change, in bounded time.
-func (p planner) landing(ctx context.Context, command string, change func(placement.World) placement.Change) preview {
+func (p planner) landing(ctx context.Context, command string, change func(placement.Cluster) placement.Change) preview {
 	w := preview{Title: "Where its pods land", Command: command, Error: p.unknown}
 	if p.in.NoPods {
 		return w
 	}
 	ctx, cancel := context.WithTimeout(ctx, predictTime)
 	defer cancel()
-	world := worldOf(p.in)
-	answer, err := world.Predict(ctx, change(world))
+	cluster := placementOf(p.in)
+	answer, err := cluster.Predict(ctx, change(cluster))
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		w.Error = tooLong()

@@ -130,8 +130,8 @@ func (p planner) addDrain(ctx context.Context, pl *plan, d *v1alpha1.DeviceDrain
 		found = append(found, taints.Target(name))
 	}
 	if len(found) > 0 && p.text("target") != "" {
-		pl.Sections = append(pl.Sections, p.landing(ctx, p.command("whatif", "drain", p.text("target")), func(world placement.World) placement.Change {
-			return world.Drained(taints.Cordons(found), taints.In(found))
+		pl.Sections = append(pl.Sections, p.landing(ctx, p.command("whatif", "drain", p.text("target")), func(cluster placement.Cluster) placement.Change {
+			return cluster.Drained(taints.Cordons(found), taints.In(found))
 		}))
 	}
 }

@@ -136,9 +136,9 @@ func (p planner) addImpact(ctx context.Context, pl *plan, target taints.Target, 
 	}
 	pl.Sections = append(pl.Sections, w)
 	if evicts {
-		pl.Sections = append(pl.Sections, p.landing(ctx, p.command("whatif", "taint", target.String(), toleration.TaintText(taint)), func(world placement.World) placement.Change {
+		pl.Sections = append(pl.Sections, p.landing(ctx, p.command("whatif", "taint", target.String(), toleration.TaintText(taint)), func(cluster placement.Cluster) placement.Change {
 			rule := taints.Intent{Target: target, Taint: taint}.Rule()
-			return world.With(rule)
+			return cluster.With(rule)
 		}))
 	}
 }

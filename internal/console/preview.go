@@ -16,6 +16,7 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
 	"github.com/dra-steward/dra-steward/internal/fleet"
+	"github.com/dra-steward/dra-steward/internal/guard"
 	"github.com/dra-steward/dra-steward/internal/placement"
 	"github.com/dra-steward/dra-steward/internal/plural"
 	"github.com/dra-steward/dra-steward/internal/taints"
@@ -37,8 +38,8 @@ func (s *Server) command(words ...string) string {
 	return s.options.Name + " " + why.Command(words...)
 }
 
-// world is what is known of the cluster with its pods.
-func (s *Server) world(ctx context.Context, now *shown) (fleet.Input, error) {
+// withPods returns what is known of the cluster with its pods.
+func (s *Server) withPods(ctx context.Context, now *shown) (fleet.Input, error) {
 	if s.options.FleetWithPods == nil {
 		return now.fleet.Input, nil
 	}
@@ -54,7 +55,7 @@ func (s *Server) previews(ctx context.Context, now *shown, id usage.DeviceID) ([
 		return failed(all, err), nil
 	}
 	defer done()
-	in, err := s.world(ctx, now)
+	in, err := s.withPods(ctx, now)
 	if err == nil && in.NoPods {
 		err = errors.New("unknown: you are not allowed to list the pods of all namespaces")
 	}
@@ -124,7 +125,7 @@ func firstLines(lines []string) []string {
 }
 
 func objectsOf(in fleet.Input) taints.Objects {
-	return taints.Objects{Claims: in.Claims, Pods: in.Pods, Budgets: in.Budgets, Published: usage.PublishedDevices(in.View.PublishedSlices()), Thresholds: in.Thresholds}
+	return taints.Objects{Claims: in.Claims, Pods: in.Pods, Budgets: in.Budgets, Published: guard.PublishedDevices(in.View.PublishedSlices()), Thresholds: in.Thresholds}
 }
 
 // impactOf is the answer of impact.
@@ -166,7 +167,7 @@ func decided(in fleet.Input, objects taints.Objects, wanted *v1alpha1.DeviceDrai
 	if wanted.UID == "" {
 		wanted.Name, wanted.UID = "preview", "preview"
 	}
-	input := drain.Look(wanted, in.View, objects.Index(), &patch.Compiler{})
+	input := drain.Gather(wanted, in.View, objects.Index(), &patch.Compiler{})
 	input.Now, input.Thresholds = now(), in.Thresholds.Thresholds
 	return input, drain.Decide(input)
 }
@@ -201,17 +202,17 @@ func siblingsText(n int, first string) string {
 	return fmt.Sprintf("%d devices that share counters with them can still be allocated, first %s", n, first)
 }
 
-// worldOf is what decides where pods land.
-func worldOf(in fleet.Input) placement.World {
-	return placement.World{View: in.View, Claims: in.Claims, Pods: in.Pods, Nodes: in.Nodes, Templates: in.Templates, Groups: in.Groups,
+// placementOf returns what decides where pods land.
+func placementOf(in fleet.Input) placement.Cluster {
+	return placement.Cluster{View: in.View, Claims: in.Claims, Pods: in.Pods, Nodes: in.Nodes, Templates: in.Templates, Groups: in.Groups,
 		NoNodes: in.Nodes != nil && len(in.Nodes) == 0, IncompletePools: in.IncompletePools, Gates: in.Gates, Now: in.At}
 }
 
 // landing is the answer of whatif drain.
 func landing(ctx context.Context, in fleet.Input, id usage.DeviceID) (lines []string, _ error) {
-	world := worldOf(in)
+	cluster := placementOf(in)
 	found := []taints.Target{taints.Target(id)}
-	answer, err := world.Predict(ctx, world.Drained(taints.Cordons(found), taints.In(found)))
+	answer, err := cluster.Predict(ctx, cluster.Drained(taints.Cordons(found), taints.In(found)))
 	if err != nil {
 		return nil, err
 	}

@@ -101,7 +101,7 @@ type policiesView struct {
 	Counts  []countView
 	// Since is when counting began.
 	Since  time.Time
-	Events happened
+	Events eventLog
 }
 
 // A countView is what a policy, rule or default has found.
@@ -172,7 +172,7 @@ func (v *policiesView) fill(before baseline) {
 	slices.SortStableFunc(v.Counts, func(a, b countView) int { return cmp.Or(cmp.Compare(b.New, a.New), cmp.Compare(b.All, a.All)) })
 	v.Counts = v.Counts[:min(len(v.Counts), maxReportRows)]
 	v.Events.Asked = true
-	v.Events.Rows = happenings(v.Value.Events)
+	v.Events.Rows = eventRows(v.Value.Events)
 	v.Events.More = max(0, len(v.Events.Rows)-maxHappened)
 	v.Events.Rows = v.Events.Rows[:len(v.Events.Rows)-v.Events.More]
 }

@@ -37,7 +37,7 @@ type whyView struct {
 	Command      string
 	Notes        []string
 	Error        string
-	Events       happened
+	Events       eventLog
 }
 
 // A chart is the devices of a request by reason.
@@ -142,7 +142,7 @@ func (s *Server) question(ctx context.Context, now *shown) (in fleet.Input, done
 	if done, err = s.begin(ctx); err != nil {
 		return in, nil, err
 	}
-	if in, err = s.world(ctx, now); err != nil {
+	if in, err = s.withPods(ctx, now); err != nil {
 		done()
 		return in, nil, err
 	}

@@ -71,12 +71,12 @@ const (
 
 // Acquire waits for a slot for some time, or until ctx ends. It returns a function that gives
 // the slot back, to be called once, or ErrBusy.
-func (q *Queue) Acquire(ctx context.Context, patience time.Duration, name string) (release func(), err error) {
+func (q *Queue) Acquire(ctx context.Context, timeout time.Duration, name string) (release func(), err error) {
 	if ctx.Err() != nil {
 		return nil, ErrBusy
 	}
 	w, err := q.enter(name)
-	if err != nil || w.granted != nil && !q.wait(ctx, patience, name, w) {
+	if err != nil || w.granted != nil && !q.wait(ctx, timeout, name, w) {
 		return nil, ErrBusy
 	}
 	begun := time.Now()
@@ -84,8 +84,8 @@ func (q *Queue) Acquire(ctx context.Context, patience time.Duration, name string
 }
 
 // wait reports whether a slot is granted in time.
-func (q *Queue) wait(ctx context.Context, patience time.Duration, name string, w *waiter) bool {
-	end := time.NewTimer(patience)
+func (q *Queue) wait(ctx context.Context, timeout time.Duration, name string, w *waiter) bool {
+	end := time.NewTimer(timeout)
 	defer end.Stop()
 	select {
 	case <-w.granted:

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
+	"github.com/dra-steward/dra-steward/internal/printable"
 	"github.com/dra-steward/dra-steward/internal/siblings"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/pkg/usage"
@@ -98,10 +99,10 @@ func valuesOf(d tracker.Device) (all []Value) {
 		return byKey[k]
 	}
 	for name, value := range d.Published().Attributes {
-		at(name, false).Published = TextOf(value)
+		at(name, false).Published = printable.Attribute(value)
 	}
 	for name, value := range d.Merged().Attributes {
-		at(name, false).Now = TextOf(value)
+		at(name, false).Now = printable.Attribute(value)
 	}
 	for name, value := range d.Published().Capacity {
 		at(name, true).Published = value.Value.String()

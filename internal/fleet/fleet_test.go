@@ -53,6 +53,7 @@ func input() fleet.Input {
 	missing := slice("node-10", device("gpu-0"))
 	short := slice("node-2", device("gpu-0"))
 	short.Spec.Pool.ResourceSliceCount = 2
+	short.Spec.Devices[0].Attributes["numa"] = resourceapi.DeviceAttribute{IntValues: []int64{0, 1}}
 	return fleet.Input{
 		View:   tracker.Merge(missing, short, slice("node-1", device("gpu-0"), device("gpu-1", none), device("gpu-2", stay), device("gpu-3", leave), device("gpu-4"), device("gpu-10"))),
 		Claims: []*resourceapi.ResourceClaim{claim("team-a", "one", "node-1", "gpu-0"), claim("team-b", "two", "node-1", "gpu-3"), broken},
@@ -128,7 +129,7 @@ func TestQuery(t *testing.T) {
 	f := build(t, input(), nil)
 	for text, want := range map[string]int{
 		"": 8, "node-1": 7, "node:node-10": 1, "GPU-10": 1, "state:tainted": 2, "state:held -state:sick": 2, "namespace:team-a": 2, "team-b": 1, "claim:one": 1,
-		"taint:example.com/c=xid": 1, "taint:noexecute": 1, "attribute:productname=a100": 8, "model:h100": 0, "zone:zone-a": 2, "label:zone=zone-b": 6, "driver:nic": 0, "pool:node-2": 1, "a:b": 0,
+		"taint:example.com/c=xid": 1, "taint:noexecute": 1, "attribute:productname=a100": 8, "model:h100": 0, "attribute:numa=0,1": 1, "zone:zone-a": 2, "label:zone=zone-b": 6, "driver:nic": 0, "pool:node-2": 1, "a:b": 0,
 	} {
 		q, err := fleet.ParseQuery(text)
 		if got := len(f.Select(q)); err != nil || got != want {

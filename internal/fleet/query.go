@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
+	"github.com/dra-steward/dra-steward/internal/printable"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 )
 
@@ -110,7 +111,7 @@ func (t term) matches(f *Fleet, d *Device) bool {
 		return node != nil && t.pairs(node.Labels)
 	}
 	for name, value := range d.tracker.Merged().Attributes {
-		if t.in(string(name) + "=" + TextOf(value)) {
+		if t.in(string(name) + "=" + printable.Attribute(value)) {
 			return true
 		}
 	}
@@ -147,22 +148,6 @@ func (t term) pairs(labels map[string]string) bool {
 
 // Taints are those of a device, from its driver and from rules.
 func (d *Device) Taints() []resourceapi.DeviceTaint { return d.tracker.Merged().Taints }
-
-// TextOf is the value of an attribute as text.
-func TextOf(a resourceapi.DeviceAttribute) string {
-	switch {
-	case a.IntValue != nil:
-		return fmt.Sprint(*a.IntValue)
-	case a.BoolValue != nil:
-		return fmt.Sprint(*a.BoolValue)
-	case a.StringValue != nil:
-		return *a.StringValue
-	case a.VersionValue != nil:
-		return *a.VersionValue
-	default: // a list
-		return a.String()
-	}
-}
 
 // Rules yields the names of the DeviceTaintRules that taint a device.
 func (d *Device) Rules() iter.Seq[string] {

@@ -1,11 +1,14 @@
 package guard
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
 	"strconv"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 )
@@ -163,3 +166,18 @@ func (c Ceiling) Limits() iter.Seq2[string, int] {
 		}
 	}
 }
+
+// AcknowledgementError is what the rule taint-rule-acknowledgement says of annotations.
+func AcknowledgementError(annotations map[string]string, err error) *field.Error {
+	problem := err.Error()
+	if wrong := (CeilingError{}); errors.As(err, &wrong) {
+		problem = wrong.Detail()
+	}
+	found := field.Invalid(field.NewPath("metadata", "annotations").Key(v1alpha1.AcknowledgementAnnotation),
+		annotations[v1alpha1.AcknowledgementAnnotation], problem)
+	found.Origin = "taint-rule-acknowledgement"
+	return found
+}
+
+// DriverCeiling returns the key of the acknowledged impact of a driver's taints.
+func DriverCeiling(driver string) string { return "acknowledged-impact." + driver }

@@ -1,9 +1,11 @@
 package guard
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/plural"
 )
 
@@ -33,6 +35,34 @@ type Thresholds struct {
 
 // DefaultThresholds are those of a site that has decided nothing: what one rack has.
 func DefaultThresholds() Thresholds { return Thresholds{Pods: 20, Namespaces: 5, Percent: 25} }
+
+// ImpactPolicy is the policy of the library whose parameters are the thresholds.
+const ImpactPolicy = "DRA-RULE-004"
+
+// Configured returns the thresholds that a configuration gives to the guard, and to the controllers.
+// What a site's own policies make of them it does not say.
+func Configured(c v1alpha1.StewardConfiguration) Thresholds {
+	t := DefaultThresholds()
+	parameters := map[string]any{}
+	_ = json.Unmarshal(c.Policies.Parameters[ImpactPolicy], &parameters) // what is wrong with them the configuration's check says
+	for _, one := range []struct {
+		parameter string
+		value     *int
+		into      *int
+	}{
+		{"maxPods", c.Guard.Thresholds.Pods, &t.Pods},
+		{"maxNamespaces", c.Guard.Thresholds.Namespaces, &t.Namespaces},
+		{"maxPercent", c.Guard.Thresholds.Percent, &t.Percent},
+	} {
+		if one.value != nil {
+			*one.into = *one.value
+		}
+		if n, is := parameters[one.parameter].(float64); is {
+			*one.into = int(n)
+		}
+	}
+	return t
+}
 
 // An Excess is one thing that is too large.
 type Excess struct {

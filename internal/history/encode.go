@@ -32,9 +32,9 @@ type header struct {
 }
 
 // Changed returns the shards that have changed since they were encoded.
-func (l *Store) Changed() (shards []int) {
-	for i := range l.shards {
-		if l.shards[i].changed {
+func (s *Store) Changed() (shards []int) {
+	for i := range s.shards {
+		if s.shards[i].changed {
 			shards = append(shards, i)
 		}
 	}
@@ -42,18 +42,18 @@ func (l *Store) Changed() (shards []int) {
 }
 
 // Change makes a shard one that has changed.
-func (l *Store) Change(shard int) { l.shards[shard].changed = true }
+func (s *Store) Change(shard int) { s.shards[shard].changed = true }
 
 // Encode returns a shard as it is stored, in at most [ShardBytes]. Records for which there is no room are left
 // out, in the store, too.
-func (l *Store) Encode(shard int) ([]byte, error) {
-	s := &l.shards[shard]
-	s.shrink(maxShardText)
+func (s *Store) Encode(shard int) ([]byte, error) {
+	part := &s.shards[shard]
+	part.shrink(maxShardText)
 	for {
-		ranked := s.ranked()
+		ranked := part.ranked()
 		lines := make([][]byte, 1, len(ranked)+1)
 		var err error
-		if lines[0], err = line(header{format, l.Since, s.cut}); err != nil {
+		if lines[0], err = line(header{format, s.Since, part.cut}); err != nil {
 			return nil, err
 		}
 		for _, r := range ranked {
@@ -68,12 +68,12 @@ func (l *Store) Encode(shard int) ([]byte, error) {
 		case err != nil:
 			return nil, err
 		case len(data) <= ShardBytes:
-			s.changed = false
+			part.changed = false
 			return data, nil
 		case len(ranked) == 0:
 			return nil, fmt.Errorf("history: the header alone has %d bytes", len(data))
 		}
-		s.shrink(int(float64(s.size) * ShardBytes / float64(len(data))))
+		part.shrink(int(float64(part.size) * ShardBytes / float64(len(data))))
 	}
 }
 
@@ -87,7 +87,7 @@ func line(value any) ([]byte, error) {
 
 // Decode adds a stored shard to a store. What has no place in the shard is passed over, and what ended long
 // before now, if now is not the zero time.
-func (l *Store) Decode(shard int, data []byte, now time.Time) error {
+func (s *Store) Decode(shard int, data []byte, now time.Time) error {
 	text, err := packed.Text(data, 2*maxShardText)
 	if err != nil {
 		return fmt.Errorf("history: %w", err)
@@ -104,9 +104,9 @@ func (l *Store) Decode(shard int, data []byte, now time.Time) error {
 		return fmt.Errorf("history: has the format %d, must be %d: another version of dra-steward has written it", h.Format, format)
 	}
 	read := &Store{Since: moment(h.Since, now)}
-	s := &read.shards[shard]
-	s.cut = Cut{max(0, h.Cut.Devices), moment(h.Cut.Until, now)}
-	s.records = map[v1alpha1.DeviceName]*Record{}
+	part := &read.shards[shard]
+	part.cut = Cut{max(0, h.Cut.Devices), moment(h.Cut.Until, now)}
+	part.records = map[v1alpha1.DeviceName]*Record{}
 	for {
 		r := &Record{}
 		if err := decoder.Decode(r); errors.Is(err, io.EOF) {
@@ -115,23 +115,23 @@ func (l *Store) Decode(shard int, data []byte, now time.Time) error {
 			return fmt.Errorf("history: %w", err)
 		}
 		r.clean(now)
-		if lives, _ := r.expire(now); lives && r.Driver != "" && r.Pool != "" && r.Device != "" && ShardOf(r.DeviceName) == shard && s.records[r.DeviceName] == nil {
-			s.records[r.DeviceName] = r
-			s.size += r.size()
+		if lives, _ := r.expire(now); lives && r.Driver != "" && r.Pool != "" && r.Device != "" && ShardOf(r.DeviceName) == shard && part.records[r.DeviceName] == nil {
+			part.records[r.DeviceName] = r
+			part.size += r.size()
 		}
 	}
-	l.Merge(read, now)
+	s.Merge(read, now)
 	return nil
 }
 
 // Of returns the record of a device, nil if there is none.
-func (l *Store) Of(device v1alpha1.DeviceName) *Record {
-	return l.shards[ShardOf(device)].records[device]
+func (s *Store) Of(device v1alpha1.DeviceName) *Record {
+	return s.shards[ShardOf(device)].records[device]
 }
 
 // HeldBy returns the devices that a claim or a pod has or had, by the names in the records.
-func (l *Store) HeldBy(namespace, claim, pod string) (devices []v1alpha1.DeviceName) {
-	for r := range l.Records {
+func (s *Store) HeldBy(namespace, claim, pod string) (devices []v1alpha1.DeviceName) {
+	for r := range s.Records {
 		if slices.ContainsFunc(r.Holders, func(h Holder) bool {
 			return h.Namespace == namespace && (claim != "" && h.Claim == claim || pod != "" && slices.Contains(h.Pods, pod))
 		}) {

@@ -59,14 +59,14 @@ func ShardOf(device v1alpha1.DeviceName) int {
 }
 
 // Has reports whether there is a record of a device.
-func (l *Store) Has(device v1alpha1.DeviceName) bool {
-	return l.shards[ShardOf(device)].records[device] != nil
+func (s *Store) Has(device v1alpha1.DeviceName) bool {
+	return s.shards[ShardOf(device)].records[device] != nil
 }
 
 // Observe compares a device with its record. A record begins with the first entry.
-func (l *Store) Observe(o Observation, now time.Time) {
-	s := &l.shards[ShardOf(o.Device)]
-	r := s.records[o.Device]
+func (s *Store) Observe(o Observation, now time.Time) {
+	part := &s.shards[ShardOf(o.Device)]
+	r := part.records[o.Device]
 	if r == nil {
 		if len(o.Entries) == 0 {
 			return
@@ -78,16 +78,16 @@ func (l *Store) Observe(o Observation, now time.Time) {
 		return
 	}
 	r.bound()
-	if s.records == nil {
-		s.records = map[v1alpha1.DeviceName]*Record{}
+	if part.records == nil {
+		part.records = map[v1alpha1.DeviceName]*Record{}
 	}
-	if s.records[o.Device] == nil {
+	if part.records[o.Device] == nil {
 		before = 0
 	}
-	s.records[o.Device] = r
-	s.size += r.size() - before
-	s.changed = true
-	s.shrink(maxShardText)
+	part.records[o.Device] = r
+	part.size += r.size() - before
+	part.changed = true
+	part.shrink(maxShardText)
 }
 
 func (r *Record) observe(o Observation, now time.Time) (changed bool) {
@@ -223,47 +223,47 @@ func (s *shard) ranked() []*Record {
 }
 
 // Expire leaves out what ended long ago.
-func (l *Store) Expire(now time.Time) {
-	for i := range l.shards {
-		s := &l.shards[i]
-		if now.Sub(s.cut.Until) > Age && s.cut != (Cut{}) {
-			s.cut, s.changed = Cut{}, true
+func (s *Store) Expire(now time.Time) {
+	for i := range s.shards {
+		part := &s.shards[i]
+		if now.Sub(part.cut.Until) > Age && part.cut != (Cut{}) {
+			part.cut, part.changed = Cut{}, true
 		}
-		for _, r := range s.records {
+		for _, r := range part.records {
 			before := r.size()
 			lives, changed := r.expire(now)
-			if s.size += r.size() - before; !lives {
-				s.drop(r)
+			if part.size += r.size() - before; !lives {
+				part.drop(r)
 			} else if changed {
-				s.changed = true
+				part.changed = true
 			}
 		}
 	}
 }
 
 // Merge adds records of another store, such as a stored one. Of what both have, the own one stays.
-func (l *Store) Merge(other *Store, now time.Time) {
-	if !other.Since.IsZero() && (l.Since.IsZero() || other.Since.Before(l.Since)) {
-		l.Since = other.Since
+func (s *Store) Merge(other *Store, now time.Time) {
+	if !other.Since.IsZero() && (s.Since.IsZero() || other.Since.Before(s.Since)) {
+		s.Since = other.Since
 	}
 	for i := range other.shards {
-		s, from := &l.shards[i], &other.shards[i]
-		s.cut = Cut{max(s.cut.Devices, from.cut.Devices), later(s.cut.Until, from.cut.Until)}
+		part, from := &s.shards[i], &other.shards[i]
+		part.cut = Cut{max(part.cut.Devices, from.cut.Devices), later(part.cut.Until, from.cut.Until)}
 		for device, r := range from.records {
-			if s.records == nil {
-				s.records = map[v1alpha1.DeviceName]*Record{}
+			if part.records == nil {
+				part.records = map[v1alpha1.DeviceName]*Record{}
 			}
-			own := s.records[device]
+			own := part.records[device]
 			if own == nil {
-				s.records[device] = r
-				s.size += r.size()
+				part.records[device] = r
+				part.size += r.size()
 				continue
 			}
 			before := own.size()
 			own.merge(r)
-			s.size += own.size() - before
+			part.size += own.size() - before
 		}
-		s.shrink(maxShardText)
+		part.shrink(maxShardText)
 	}
 }
 
@@ -293,8 +293,8 @@ func overlap(begin, end, otherBegin, otherEnd time.Time) bool {
 }
 
 // Open returns the devices with an entry or a holder that has not ended.
-func (l *Store) Open() (devices []v1alpha1.DeviceName) {
-	for r := range l.Records {
+func (s *Store) Open() (devices []v1alpha1.DeviceName) {
+	for r := range s.Records {
 		if slices.ContainsFunc(r.Entries, func(e Entry) bool { return e.open() }) || slices.ContainsFunc(r.Holders, func(h Holder) bool { return h.Until.IsZero() }) {
 			devices = append(devices, r.DeviceName)
 		}
@@ -303,8 +303,8 @@ func (l *Store) Open() (devices []v1alpha1.DeviceName) {
 }
 
 // Standing returns the entries of a kind that have not ended.
-func (l *Store) Standing(device v1alpha1.DeviceName, kind Kind) (all []Entry) {
-	r := l.Of(device)
+func (s *Store) Standing(device v1alpha1.DeviceName, kind Kind) (all []Entry) {
+	r := s.Of(device)
 	if r == nil {
 		return nil
 	}
@@ -317,18 +317,18 @@ func (l *Store) Standing(device v1alpha1.DeviceName, kind Kind) (all []Entry) {
 }
 
 // Len is how many records there are.
-func (l *Store) Len() (n int) {
-	for i := range l.shards {
-		n += len(l.shards[i].records)
+func (s *Store) Len() (n int) {
+	for i := range s.shards {
+		n += len(s.shards[i].records)
 	}
 	return n
 }
 
 // Records yields the records, by device.
-func (l *Store) Records(yield func(*Record) bool) {
+func (s *Store) Records(yield func(*Record) bool) {
 	var all []*Record
-	for i := range l.shards {
-		all = slices.AppendSeq(all, maps.Values(l.shards[i].records))
+	for i := range s.shards {
+		all = slices.AppendSeq(all, maps.Values(s.shards[i].records))
 	}
 	slices.SortFunc(all, func(a, b *Record) int {
 		return cmp.Or(cmp.Compare(a.Driver, b.Driver), cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Device, b.Device))
@@ -341,11 +341,11 @@ func (l *Store) Records(yield func(*Record) bool) {
 }
 
 // Cut is what was left out for lack of room, of the devices of all shards or of one.
-func (l *Store) Cut(shards ...int) (cut Cut) {
-	for i := range l.shards {
+func (s *Store) Cut(shards ...int) (cut Cut) {
+	for i := range s.shards {
 		if len(shards) == 0 || slices.Contains(shards, i) {
-			cut.Devices += l.shards[i].cut.Devices
-			cut.Until = later(cut.Until, l.shards[i].cut.Until)
+			cut.Devices += s.shards[i].cut.Devices
+			cut.Until = later(cut.Until, s.shards[i].cut.Until)
 		}
 	}
 	return cut

@@ -137,8 +137,8 @@ func wasWere(n int, one, many string) string {
 
 // Taken is for how long devices had a taint with the effect NoSchedule or NoExecute between two
 // times, all together. A taint that returns within ten minutes counts without a break.
-func (l *Store) Taken(since, until time.Time, keep func(*Record) bool) (sum time.Duration) {
-	for r := range l.Records {
+func (s *Store) Taken(since, until time.Time, keep func(*Record) bool) (sum time.Duration) {
+	for r := range s.Records {
 		if keep == nil || keep(r) {
 			sum += r.taken(since, until)
 		}

@@ -179,7 +179,7 @@ func (i *Estimator) changed(old, object any, now time.Time) {
 			began = now
 		}
 		if now.Sub(began) < guard.MaxWindow {
-			i.beginnings.see(i.begin(object, began))
+			i.beginnings.observe(i.begin(object, began))
 		}
 	case evicts:
 		i.beginnings.follow(nameOf(object), i.hits(object)) // the status of a drain has its devices

@@ -16,7 +16,7 @@ import (
 type beginnings struct {
 	mutex sync.Mutex
 	// all are by the name of the object.
-	all map[string]*begun
+	all map[string]*evictionRecord
 	// omitted is when the last eviction began for which there was no room.
 	omitted time.Time
 	// admitted is what was admitted and is not stored yet.
@@ -35,10 +35,10 @@ type beginning struct {
 	perMinute int
 }
 
-// A begun is all that an object has begun to evict. However often it begins, it is one entry:
+// An evictionRecord is all that an object has begun to evict. However often it begins, it is one entry:
 // each pod and device has the time of the last beginning that affected it, so that none counts
 // for a shorter time than if each beginning were counted by itself.
-type begun struct {
+type evictionRecord struct {
 	beginning
 	affected affected
 	// ended is true once the object evicts no more.
@@ -48,65 +48,65 @@ type begun struct {
 	mixed bool
 }
 
-// see remembers an object that is stored.
-func (l *beginnings) see(b beginning) {
-	l.mutex.Lock()
-	l.begin(b)
-	l.mutex.Unlock()
-	l.admitted.stored(b)
+// observe remembers an object that is stored.
+func (b *beginnings) observe(one beginning) {
+	b.mutex.Lock()
+	b.begin(one)
+	b.mutex.Unlock()
+	b.admitted.stored(one)
 }
 
 // begin adds a beginning, if there is room.
-func (l *beginnings) begin(b beginning) {
-	entry := l.all[b.object]
+func (b *beginnings) begin(one beginning) {
+	entry := b.all[one.object]
 	if entry == nil {
-		if entry = l.add(b.object, b.at); entry == nil {
+		if entry = b.add(one.object, one.at); entry == nil {
 			return
 		}
 	} else {
-		entry.mixed = entry.mixed || !reflect.DeepEqual(entry.spec, b.spec)
-		if entry.at.After(b.at) {
-			b.at = entry.at
+		entry.mixed = entry.mixed || !reflect.DeepEqual(entry.spec, one.spec)
+		if entry.at.After(one.at) {
+			one.at = entry.at
 		}
 	}
-	entry.beginning, entry.ended = b, false
-	entry.affected.add(b.affects(), b.at)
+	entry.beginning, entry.ended = one, false
+	entry.affected.add(one.affects(), one.at)
 }
 
 // add makes room for an entry, and notes if there is none.
-func (l *beginnings) add(object string, at time.Time) *begun {
-	if len(l.all) >= guard.MostStarts {
-		maps.DeleteFunc(l.all, func(_ string, b *begun) bool { return at.Sub(b.at) >= guard.MaxWindow })
+func (b *beginnings) add(object string, at time.Time) *evictionRecord {
+	if len(b.all) >= guard.MostStarts {
+		maps.DeleteFunc(b.all, func(_ string, record *evictionRecord) bool { return at.Sub(record.at) >= guard.MaxWindow })
 	}
-	if len(l.all) >= guard.MostStarts {
-		if at.After(l.omitted) {
-			l.omitted = at
+	if len(b.all) >= guard.MostStarts {
+		if at.After(b.omitted) {
+			b.omitted = at
 		}
 		return nil
 	}
-	if l.all == nil {
-		l.all = map[string]*begun{}
+	if b.all == nil {
+		b.all = map[string]*evictionRecord{}
 	}
-	entry := &begun{affected: newAffected()}
-	l.all[object] = entry
+	entry := &evictionRecord{affected: newAffected()}
+	b.all[object] = entry
 	return entry
 }
 
 // follow replaces what a drain affects: its controller resolves selectors once.
-func (l *beginnings) follow(object string, affects func() guard.Hit) {
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	if b := l.all[object]; b != nil {
-		b.affects = affects
+func (b *beginnings) follow(object string, affects func() guard.Hit) {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	if record := b.all[object]; record != nil {
+		record.affects = affects
 	}
 }
 
 // end notes that an object evicts no more.
-func (l *beginnings) end(object string) {
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	if b := l.all[object]; b != nil {
-		b.ended = true
+func (b *beginnings) end(object string) {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	if record := b.all[object]; record != nil {
+		record.ended = true
 	}
 }
 
@@ -114,21 +114,21 @@ func (l *beginnings) end(object string) {
 // that goes on counts with the pods that left and those that will, one that ended with those
 // that left. None counts with more pods than its rate allows within
 // the window. omitted is when the last one began that is not among them.
-func (l *beginnings) starts(now time.Time, window time.Duration) (starts []guard.Start, omitted time.Time) {
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	maps.DeleteFunc(l.all, func(_ string, b *begun) bool { return now.Sub(b.at) >= guard.MaxWindow })
-	for _, b := range l.all {
-		if now.Sub(b.at) >= window {
+func (b *beginnings) starts(now time.Time, window time.Duration) (starts []guard.Start, omitted time.Time) {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	maps.DeleteFunc(b.all, func(_ string, record *evictionRecord) bool { return now.Sub(record.at) >= guard.MaxWindow })
+	for _, record := range b.all {
+		if now.Sub(record.at) >= window {
 			continue // counting it is costly, and it is not part of the sum
 		}
-		starts = append(starts, guard.Start{Object: b.object, Time: b.at, Hit: b.hit(now, window)})
+		starts = append(starts, guard.Start{Object: record.object, Time: record.at, Hit: record.hit(now, window)})
 	}
-	return starts, l.omitted
+	return starts, b.omitted
 }
 
 // hit is what an entry counts with.
-func (b *begun) hit(now time.Time, window time.Duration) guard.Hit {
+func (b *evictionRecord) hit(now time.Time, window time.Duration) guard.Hit {
 	present := b.affects()
 	var hit guard.Hit
 	if b.ended && !b.mixed {

@@ -24,6 +24,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/compact"
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
 	"github.com/dra-steward/dra-steward/internal/controllers/reaction"
+	"github.com/dra-steward/dra-steward/internal/guard"
 	"github.com/dra-steward/dra-steward/internal/health"
 	"github.com/dra-steward/dra-steward/internal/placement"
 	"github.com/dra-steward/dra-steward/internal/siblings"
@@ -33,9 +34,9 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
-// guardPatience is how long the webhook is not ready while the guard reads the cluster for the
+// guardTimeout is how long the webhook is not ready while the guard reads the cluster for the
 // first time. After that it answers everything else, and the guard answers with an error.
-const guardPatience = time.Minute
+const guardTimeout = time.Minute
 
 // selectionCost bounds the evaluation of a drain's selector: some expressions on some
 // thousand devices, well below the time that API servers wait.
@@ -169,7 +170,7 @@ func (i *Estimator) complete() error {
 
 // Ready is nil once all has been read, or the wait for it is over.
 func (i *Estimator) Ready(*http.Request) error {
-	if time.Since(i.started) > guardPatience {
+	if time.Since(i.started) > guardTimeout {
 		return nil
 	}
 	return i.complete()
@@ -249,7 +250,7 @@ func (i *Estimator) publishedBy() func(driver string) int {
 	if i.Published == nil {
 		return nil
 	}
-	counts := sync.OnceValue(func() map[string]int { return usage.PublishedDevices(i.Published()) })
+	counts := sync.OnceValue(func() map[string]int { return guard.PublishedDevices(i.Published()) })
 	return func(driver string) int { return counts()[driver] }
 }
 

@@ -45,7 +45,7 @@ func guardOf(t testing.TB, i *Estimator, c v1alpha1.StewardConfiguration) admiss
 		t.Fatal(err)
 	}
 	reviewer.Impacts = i
-	return webhook.Guarding(webhook.Always(reviewer), webhook.Options{})
+	return webhook.Guarding(func() review.Reviewer { return reviewer }, webhook.Options{})
 }
 
 // evicting is the request to create a DeviceTaintRule with NoExecute.
@@ -98,7 +98,7 @@ func TestGuardBeforeItHasRead(t *testing.T) {
 		if i.Ready(nil) == nil {
 			t.Error("it is ready")
 		}
-		<-time.After(guardPatience + time.Second)
+		<-time.After(guardTimeout + time.Second)
 		if err := i.Ready(nil); err != nil {
 			t.Errorf("everything else waits: %v", err)
 		}

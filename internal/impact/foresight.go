@@ -142,13 +142,13 @@ func (f *Foresight) Stranded(ctx context.Context, object any, devices []usage.De
 }
 
 func (f *Foresight) predict(ctx context.Context, object any, devices []usage.DeviceID) *guard.Stranded {
-	world := f.world()
-	grouped, unread := f.readGroups(ctx, &world)
-	change, err := changeOf(world, object, devices)
+	cluster := f.cluster()
+	grouped, unread := f.readGroups(ctx, &cluster)
+	change, err := changeOf(cluster, object, devices)
 	if err != nil {
 		return &guard.Stranded{NotComputed: err.Error()}
 	}
-	answer, err := world.Predict(ctx, change)
+	answer, err := cluster.Predict(ctx, change)
 	switch {
 	case ctx.Err() != nil:
 		return &guard.Stranded{NotComputed: "it takes too long"}
@@ -167,52 +167,52 @@ func (f *Foresight) predict(ctx context.Context, object any, devices []usage.Dev
 	return s
 }
 
-// readGroups adds the PodGroups to a world if pods are in some, and returns these pods. The error
+// readGroups adds the PodGroups to a cluster if pods are in some, and returns these pods. The error
 // is about these only.
-func (f *Foresight) readGroups(ctx context.Context, world *placement.World) (grouped map[types.NamespacedName]bool, err error) {
+func (f *Foresight) readGroups(ctx context.Context, cluster *placement.Cluster) (grouped map[types.NamespacedName]bool, err error) {
 	grouped = map[types.NamespacedName]bool{}
-	for _, pod := range world.Pods {
+	for _, pod := range cluster.Pods {
 		if pod.Spec.SchedulingGroup != nil {
 			grouped[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}] = true
 		}
 	}
 	if len(grouped) > 0 {
-		world.Groups, err = f.groups(ctx)
+		cluster.Groups, err = f.groups(ctx)
 	}
 	return grouped, err
 }
 
-// world is the cluster now.
-func (f *Foresight) world() placement.World {
+// cluster returns the cluster now.
+func (f *Foresight) cluster() placement.Cluster {
 	minor := f.view.Minor()
-	return placement.World{
+	return placement.Cluster{
 		View: f.view.Snapshot(), Claims: placement.Stored[*resourceapi.ResourceClaim](f.claims), Pods: placement.Stored[*corev1.Pod](f.pods), Nodes: placement.Stored[*corev1.Node](f.nodes),
 		Templates: placement.Stored[*resourceapi.ResourceClaimTemplate](f.templates), Gates: f.view.Gates(minor), IncompletePools: minor != 0 && minor < 35, Now: time.Now(),
 	}
 }
 
 // changeOf is what a write changes.
-func changeOf(world placement.World, object any, devices []usage.DeviceID) (placement.Change, error) {
+func changeOf(cluster placement.Cluster, object any, devices []usage.DeviceID) (placement.Change, error) {
 	switch object := object.(type) {
 	case *resourceapi.DeviceTaintRule:
-		return world.With(object), nil
+		return cluster.With(object), nil
 	case *v1alpha1.DeviceDrain:
-		return drained(world, object, devices), nil
+		return drained(cluster, object, devices), nil
 	case *v1alpha1.DeviceReaction: // its drains are one for each device, at the same time
-		return drained(world, &v1alpha1.DeviceDrain{ObjectMeta: metav1.ObjectMeta{Name: object.Name}}, devices), nil
+		return drained(cluster, &v1alpha1.DeviceDrain{ObjectMeta: metav1.ObjectMeta{Name: object.Name}}, devices), nil
 	case *v1alpha1.DeviceRoll: // its drains are those of the nodes that it drains at a time
-		return drained(world, &v1alpha1.DeviceDrain{ObjectMeta: metav1.ObjectMeta{Name: object.Name}}, devices), nil
+		return drained(cluster, &v1alpha1.DeviceDrain{ObjectMeta: metav1.ObjectMeta{Name: object.Name}}, devices), nil
 	}
 	return placement.Change{}, errors.New("it is not computed for objects of this kind")
 }
 
-// drained is a world in which a drain has cordoned devices, and evicts from them.
-func drained(world placement.World, d *v1alpha1.DeviceDrain, devices []usage.DeviceID) placement.Change {
+// drained returns a change in which a drain has cordoned devices, and evicts from them.
+func drained(cluster placement.Cluster, d *v1alpha1.DeviceDrain, devices []usage.DeviceID) placement.Change {
 	drained := make(map[usage.DeviceID]bool, len(devices))
 	cordons := make([]any, 0, len(devices))
 	for _, id := range devices {
 		drained[id] = true
 		cordons = append(cordons, drain.Rule(d, v1alpha1.DeviceName(id)))
 	}
-	return world.Drained(cordons, func(id usage.DeviceID) bool { return drained[id] })
+	return cluster.Drained(cordons, func(id usage.DeviceID) bool { return drained[id] })
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
 
@@ -89,23 +88,4 @@ func (j *judgement) next(object manifest.Object) {
 	}
 	j.add(review.Finding{Rule: rulebook.ComingChange, Severity: validate.Warning, Path: "spec.deviceSelector",
 		Message: "the API server warns of an empty selector, which selects every device of every driver (" + emptySelectorReference + ")"})
-}
-
-// ChangesMarkdown is the table of the changes, those that are merged before the others.
-func ChangesMarkdown() string {
-	var b strings.Builder
-	b.WriteString("| what changes | state | stored objects |\n| --- | --- | --- |\n")
-	for _, merged := range []bool{true, false} {
-		for _, c := range changes {
-			if c.Merged != merged {
-				continue
-			}
-			state := "proposed"
-			if merged {
-				state = "merged"
-			}
-			fmt.Fprintf(&b, "| %s | %s, %s | %s |\n", c.What, state, c.Reference, c.Stored)
-		}
-	}
-	return b.String()
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/config"
 	"github.com/dra-steward/dra-steward/internal/manifest"
+	"github.com/dra-steward/dra-steward/internal/parameters"
 	"github.com/dra-steward/dra-steward/internal/rulebook"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/review"
@@ -124,7 +125,7 @@ func (s *Sites) Check() error {
 		return err
 	}
 	_, err := profile(s.KubernetesVersion, s.FeatureGates)
-	_, schemaErr := review.Parameters(v1alpha1.StewardConfiguration{}, s.Schemas...)
+	_, schemaErr := parameters.Site(v1alpha1.StewardConfiguration{}, s.Schemas...)
 	return errors.Join(err, schemaErr)
 }
 
@@ -174,7 +175,7 @@ func (s *Sites) Site(file config.File) (*Site, error) {
 }
 
 func (s *Sites) site(c v1alpha1.StewardConfiguration) (*Site, error) {
-	if err := review.CheckMode(c.Mode); err != nil {
+	if err := config.CheckMode(c.Mode); err != nil {
 		return nil, err
 	}
 	// How strict a cluster is by now says nothing about what is wrong with a manifest.
@@ -196,7 +197,7 @@ func (s *Sites) site(c v1alpha1.StewardConfiguration) (*Site, error) {
 	reviewer.Evaluations = &validate.Evaluations{}
 	reviewer.SelectorTime = evaluationTime
 	if len(s.Schemas) > 0 {
-		if reviewer.Parameters, err = review.Parameters(c, s.Schemas...); err != nil {
+		if reviewer.Parameters, err = parameters.Site(c, s.Schemas...); err != nil {
 			return nil, err
 		}
 	}

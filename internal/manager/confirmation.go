@@ -65,7 +65,7 @@ func (o Options) readConfirmation(kept *corev1.ConfigMap) (said evictor.Confirma
 	}
 	said.Ceilings = map[string]guard.Ceiling{}
 	for key, text := range kept.Data {
-		driver, is := strings.CutPrefix(key, evictor.DriverCeiling(""))
+		driver, is := strings.CutPrefix(key, guard.DriverCeiling(""))
 		if !is {
 			continue
 		}

@@ -85,8 +85,8 @@ type sharedDrains struct {
 func (s sharedDrains) Informer() cache.SharedIndexInformer { return s.informer }
 
 // begun finds the evictions that began within the window of the guard.
-func (e *eviction) begun() drain.Begun {
-	return drain.Begun{Usage: e.usage, Rules: e.evictor.Rules.GetStore(), Length: e.options.breakerWindow}
+func (e *eviction) begun() drain.ActiveEvictions {
+	return drain.ActiveEvictions{Usage: e.usage, Rules: e.evictor.Rules.GetStore(), Length: e.options.breakerWindow}
 }
 
 // foresight finds out which pods of a drain do not land again, with the informers of the
@@ -171,7 +171,7 @@ func (o Options) addRolls(e *eviction, config *rest.Config, registry *prometheus
 	rolls := client.Informer()
 	options := roll.Options{
 		API: client, Rolls: rolls, Nodes: roll.Nodes(e.client), Drains: e.drains, Tracker: e.evictor.Tracker,
-		Begun:      e.begun(),
+		Active:     e.begun(),
 		Thresholds: *o.thresholds(), Metrics: metrics, Logger: log, Foresight: e.lands,
 	}
 	e.addRecording("roll", roll.FieldManager, func(ctx context.Context, recorder record.EventRecorder) error {

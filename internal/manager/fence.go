@@ -51,21 +51,21 @@ func (f *fence) while(ctx context.Context) (context.Context, context.CancelFunc)
 // around returns a configuration whose clients write only while the replica holds the Lease.
 func (f *fence) around(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return fenced{f, next} })
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return fencedClient{f, next} })
 	return config
 }
 
-// fenced refuses the writes of a replica that does not hold the Lease.
-type fenced struct {
+// fencedClient refuses the writes of a replica that does not hold the Lease.
+type fencedClient struct {
 	fence *fence
 	next  http.RoundTripper
 }
 
 var errNoLease = errors.New("this replica does not hold the Lease")
 
-func (t fenced) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Method == http.MethodGet || t.fence.holds() {
-		return t.next.RoundTrip(r)
+func (c fencedClient) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodGet || c.fence.holds() {
+		return c.next.RoundTrip(r)
 	}
 	if r.Body != nil {
 		_ = r.Body.Close() // a RoundTripper closes it, also if it fails

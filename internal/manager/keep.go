@@ -8,12 +8,11 @@ import (
 
 	"github.com/dra-steward/dra-steward/internal/health"
 	"github.com/dra-steward/dra-steward/internal/placement"
-	"github.com/dra-steward/dra-steward/pkg/evictor"
 )
 
 // keepPods is what is kept of pods.
 func (o Options) keepPods() cache.TransformFunc {
-	keep := evictor.StripPod
+	keep := stripPod
 	if o.drainForesight {
 		keep = keepPod
 	}
@@ -50,7 +49,7 @@ func keepClaim(object any) (any, error) {
 
 // keepPod keeps what the evictor and foresight read of a pod.
 func keepPod(object any) (any, error) {
-	stripped, err := evictor.StripPod(object)
+	stripped, err := stripPod(object)
 	pod, is := stripped.(*corev1.Pod)
 	if err != nil || !is {
 		return stripped, err

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/dra-steward/dra-steward/internal/placement"
-	"github.com/dra-steward/dra-steward/pkg/evictor"
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
 
@@ -32,7 +31,7 @@ func TestKeptIsBounded(t *testing.T) {
 		{"template", largeTemplates(), map[string]func(any) (any, error){"foresight": placement.Keep}},
 		{"pod", largePods(), map[string]func(any) (any, error){
 			"controller": Options{}.keepPods(), "with foresight": Options{drainForesight: true}.keepPods(), "with reactions": Options{reactions: true}.keepPods(),
-			"evictor": evictor.StripPod, "webhook": usage.Trim, "webhook with foresight": placement.Keep}},
+			"evictor": stripPod, "webhook": usage.Trim, "webhook with foresight": placement.Keep}},
 		{"budget", largeBudgets(), map[string]func(any) (any, error){"webhook": usage.Trim, "webhook with foresight": placement.Keep}},
 	} {
 		for part, object := range test.objects {

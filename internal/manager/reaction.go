@@ -57,7 +57,7 @@ func (o Options) addReactions(e *eviction, config *rest.Config, registry *promet
 	e.reactions = reactions
 	options := reaction.Options{
 		API: client, Reactions: reactions, Drains: e.drains, Nodes: nodes, Claims: e.claims, Pods: e.pods,
-		Tracker: e.evictor.Tracker, Begun: e.begun(), Thresholds: *o.thresholds(),
+		Tracker: e.evictor.Tracker, Active: e.begun(), Thresholds: *o.thresholds(),
 		Metrics: metrics, Logger: log,
 	}
 	if len(o.restartDrivers) > 0 {

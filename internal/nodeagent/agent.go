@@ -135,7 +135,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		case <-files: // what is looked at now
 		default:
 		}
-		a.Look(ctx, time.Now())
+		a.Collect(ctx, time.Now())
 		if !wait(ctx, pause, nil, nil) {
 			return nil
 		}
@@ -231,9 +231,9 @@ func (a *Agent) watch(watcher *fsnotify.Watcher) {
 	}
 }
 
-// Look reads everything once, and sets metrics and events. What cannot be read is
+// Collect reads everything once, and sets metrics and events. What cannot be read is
 // noted, not returned: the rest still counts.
-func (a *Agent) Look(ctx context.Context, now time.Time) *Observation {
+func (a *Agent) Collect(ctx context.Context, now time.Time) *Observation {
 	report := &Observation{At: now, Sources: map[string]bool{}}
 	in := a.read(ctx, now, report)
 	if in.Listing == nil || podresources.Missing(in.Input) != "" {

@@ -2,11 +2,12 @@ package nodeagent
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/dra-steward/dra-steward/internal/printable"
 )
 
 // maxAttributes bounds the labels that a site adds to each holder.
@@ -54,7 +55,7 @@ func attributesOf(device *resourceapi.Device, driver string, names []string) map
 		short := strings.TrimPrefix(name, driver+"/")
 		for _, key := range []string{short, driver + "/" + short} {
 			if attribute, ok := device.Attributes[resourceapi.QualifiedName(key)]; ok {
-				values[name] = attributeText(attribute)
+				values[name] = printable.Attribute(attribute)
 			}
 		}
 	}
@@ -62,26 +63,4 @@ func attributesOf(device *resourceapi.Device, driver string, names []string) map
 		return nil
 	}
 	return values
-}
-
-// attributeText returns the value of an attribute, those of a list with commas.
-func attributeText(a resourceapi.DeviceAttribute) string {
-	switch {
-	case a.StringValue != nil:
-		return *a.StringValue
-	case a.VersionValue != nil:
-		return *a.VersionValue
-	case a.IntValue != nil:
-		return strconv.FormatInt(*a.IntValue, 10)
-	case a.BoolValue != nil:
-		return strconv.FormatBool(*a.BoolValue)
-	}
-	texts := append(append([]string{}, a.StringValues...), a.VersionValues...)
-	for _, n := range a.IntValues {
-		texts = append(texts, strconv.FormatInt(n, 10))
-	}
-	for _, b := range a.BoolValues {
-		texts = append(texts, strconv.FormatBool(b))
-	}
-	return strings.Join(texts, ",")
 }

@@ -51,7 +51,7 @@ func TestHungKubelet(t *testing.T) {
 	a.kubeletTime = 50 * time.Millisecond
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	if report := a.Look(ctx, time.Now()); ctx.Err() != nil || report.Sources["podresources"] || !report.Sources["api"] || !report.Stale {
+	if report := a.Collect(ctx, time.Now()); ctx.Err() != nil || report.Sources["podresources"] || !report.Sources["api"] || !report.Stale {
 		t.Errorf("%v, %+v", ctx.Err(), report)
 	}
 	if _, err := a.list(ctx, time.Now()); status.Code(errors.Unwrap(err)) != codes.DeadlineExceeded || ctx.Err() != nil {

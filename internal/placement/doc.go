@@ -1,9 +1,9 @@
 // Package placement answers where pods land, and why they do not, as kube-scheduler places
 // them.
 //
-// A [World] holds the objects of a cluster. [World.Begin] makes a [Simulation] of it, which
+// A [Cluster] holds the objects of a cluster. [Cluster.Begin] makes a [Simulation] of it, which
 // pods leave ([Simulation.Remove]) and in which pods are placed ([Simulation.Place]).
-// [World.Predict] does both for a [Change].
+// [Cluster.Predict] does both for a [Change].
 //
 // Devices are allocated by the allocator of kube-scheduler itself
 // (k8s.io/dynamic-resource-allocation/structured), node by node, with the feature gates of
@@ -16,5 +16,5 @@
 // land.
 //
 // The package is pure: it knows no client and no clock, and changes no object that it is
-// given. What [World.Devices] returns is what package why asks about single claims.
+// given. What [Cluster.Devices] returns is what package why asks about single claims.
 package placement

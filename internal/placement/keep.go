@@ -17,7 +17,7 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 )
 
-// Keep is a transform for informers: it keeps the fields of objects that a World reads, and
+// Keep is a transform for informers: it keeps the fields of objects that a Cluster reads, and
 // that usage.Trim keeps.
 func Keep(object any) (any, error) {
 	switch object := object.(type) {

@@ -24,17 +24,17 @@ type Leaving struct {
 // Evicted returns the pods that taints with the effect NoExecute evict, in the order in which
 // they leave. The eviction controller does not know claims for extended resources: their pods
 // stay.
-func (w World) Evicted() []Leaving {
-	return w.evicted(w.taints())
+func (c Cluster) Evicted() []Leaving {
+	return c.evicted(c.taints())
 }
 
 // taints are those with the effect NoExecute of each device.
-func (w World) taints() map[usage.DeviceID][]resourceapi.DeviceTaint {
+func (c Cluster) taints() map[usage.DeviceID][]resourceapi.DeviceTaint {
 	all := map[usage.DeviceID][]resourceapi.DeviceTaint{}
-	if w.View == nil {
+	if c.View == nil {
 		return all
 	}
-	for _, slice := range Seen(w.View, w.Patched) {
+	for _, slice := range Seen(c.View, c.Patched) {
 		for i := range slice.Spec.Devices {
 			for _, taint := range slice.Spec.Devices[i].Taints {
 				if taint.Effect == resourceapi.DeviceTaintEffectNoExecute {
@@ -44,11 +44,11 @@ func (w World) taints() map[usage.DeviceID][]resourceapi.DeviceTaint {
 			}
 		}
 	}
-	for rule := range w.View.Rules() {
+	for rule := range c.View.Rules() {
 		if rule.Spec.Taint.Effect != resourceapi.DeviceTaintEffectNoExecute || rule.Spec.DeviceSelector == nil {
 			continue
 		}
-		for _, claim := range w.Claims { // also of devices that are not published
+		for _, claim := range c.Claims { // also of devices that are not published
 			for id := range resultsOf(claim) {
 				if selects(rule.Spec.DeviceSelector, id) && len(all[id]) == 0 {
 					all[id] = append(all[id], rule.Spec.Taint)
@@ -59,12 +59,12 @@ func (w World) taints() map[usage.DeviceID][]resourceapi.DeviceTaint {
 	return all
 }
 
-func (w World) evicted(taints map[usage.DeviceID][]resourceapi.DeviceTaint) (leaving []Leaving) {
+func (c Cluster) evicted(taints map[usage.DeviceID][]resourceapi.DeviceTaint) (leaving []Leaving) {
 	if len(taints) == 0 {
 		return nil
 	}
 	after := map[types.NamespacedName]time.Duration{}
-	for _, claim := range w.Claims {
+	for _, claim := range c.Claims {
 		if claim.Annotations[resourceapi.ExtendedResourceClaimAnnotation] == "true" {
 			continue
 		}
@@ -79,7 +79,7 @@ func (w World) evicted(taints map[usage.DeviceID][]resourceapi.DeviceTaint) (lea
 			}
 		}
 	}
-	return w.users(func(claim *resourceapi.ResourceClaim) (time.Duration, bool) {
+	return c.users(func(claim *resourceapi.ResourceClaim) (time.Duration, bool) {
 		end, hit := after[nameOf(claim)]
 		return end, hit
 	})
@@ -98,16 +98,16 @@ func endOf(tolerations []resourceapi.DeviceToleration, taint resourceapi.DeviceT
 }
 
 // With is the change that objects make which are created or replaced.
-func (w World) With(objects ...any) Change {
-	w.View = With(w.View, objects...)
-	return Change{After: w}
+func (c Cluster) With(objects ...any) Change {
+	c.View = With(c.View, objects...)
+	return Change{After: c}
 }
 
 // Drained is the change that a drain makes: rules cordon its devices, and the running pods
 // that use one leave. Nothing is tolerated.
-func (w World) Drained(cordons []any, has func(usage.DeviceID) bool) Change {
-	change := w.With(cordons...)
-	change.Leaving = w.users(func(claim *resourceapi.ResourceClaim) (time.Duration, bool) {
+func (c Cluster) Drained(cordons []any, has func(usage.DeviceID) bool) Change {
+	change := c.With(cordons...)
+	change.Leaving = c.users(func(claim *resourceapi.ResourceClaim) (time.Duration, bool) {
 		for id := range resultsOf(claim) {
 			if has(id) {
 				return 0, true
@@ -119,8 +119,8 @@ func (w World) Drained(cordons []any, has func(usage.DeviceID) bool) Change {
 }
 
 // On returns the running pods on a node.
-func (w World) On(node string) (leaving []Leaving) {
-	for _, pod := range w.Pods {
+func (c Cluster) On(node string) (leaving []Leaving) {
+	for _, pod := range c.Pods {
 		if pod.Spec.NodeName == node && pod.DeletionTimestamp == nil && !Finished(pod) {
 			leaving = append(leaving, Leaving{Pod: pod})
 		}
@@ -129,15 +129,15 @@ func (w World) On(node string) (leaving []Leaving) {
 }
 
 // users returns the running pods with claims that are hit.
-func (w World) users(hit func(*resourceapi.ResourceClaim) (time.Duration, bool)) (leaving []Leaving) {
+func (c Cluster) users(hit func(*resourceapi.ResourceClaim) (time.Duration, bool)) (leaving []Leaving) {
 	claims := map[types.NamespacedName]time.Duration{}
 	reserved := map[types.NamespacedName]*resourceapi.ResourceClaim{}
-	for _, claim := range w.Claims {
+	for _, claim := range c.Claims {
 		if after, is := hit(claim); is {
 			claims[nameOf(claim)], reserved[nameOf(claim)] = after, claim
 		}
 	}
-	for _, pod := range w.Pods {
+	for _, pod := range c.Pods {
 		if pod.Spec.NodeName == "" || pod.DeletionTimestamp != nil || Finished(pod) {
 			continue
 		}
@@ -215,16 +215,16 @@ func atOnce(pod *corev1.Pod) bool {
 }
 
 // WithoutNodes is the change that takes nodes, with their devices and pods, away.
-func (w World) WithoutNodes(names ...string) Change {
-	after := w
-	after.Nodes = slices.DeleteFunc(slices.Clone(w.Nodes), func(n *corev1.Node) bool { return slices.Contains(names, n.Name) })
+func (c Cluster) WithoutNodes(names ...string) Change {
+	after := c
+	after.Nodes = slices.DeleteFunc(slices.Clone(c.Nodes), func(n *corev1.Node) bool { return slices.Contains(names, n.Name) })
 	after.NoNodes = len(after.Nodes) == 0
-	after.View = Without(w.View, func(slice *resourceapi.ResourceSlice) bool {
+	after.View = Without(c.View, func(slice *resourceapi.ResourceSlice) bool {
 		return slice.Spec.NodeName != nil && slices.Contains(names, *slice.Spec.NodeName)
 	})
 	change := Change{After: after, Gone: names}
 	for _, name := range names {
-		change.Leaving = append(change.Leaving, w.On(name)...)
+		change.Leaving = append(change.Leaving, c.On(name)...)
 	}
 	return change
 }

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// NodesOf makes the nodes that slices name, for a World in which none could be read.
+// NodesOf makes the nodes that slices name, for a Cluster in which none could be read.
 func NodesOf(all []*resourceapi.ResourceSlice) []*corev1.Node {
 	nodes := map[string]*corev1.Node{}
 	add := func(name *string, everywhere *bool, selector *corev1.NodeSelector) {

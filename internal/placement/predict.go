@@ -20,10 +20,10 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
 
-// A Change is what happens to a World.
+// A Change is what happens to a Cluster.
 type Change struct {
-	// After is the world after the change, before pods leave.
-	After World
+	// After is the cluster after the change, before pods leave.
+	After Cluster
 	// Leaving are the pods that leave apart from those that taints evict.
 	Leaving []Leaving
 	// Arriving are pods that are created.
@@ -106,12 +106,12 @@ const sampled = 400_000
 
 // Predict returns what a change does. It takes all evictions to succeed: a PodDisruptionBudget
 // delays pods, it does not change where they land.
-func (w World) Predict(ctx context.Context, change Change) (Answer, error) {
-	before, ready, err := w.ready(ctx)
+func (c Cluster) Predict(ctx context.Context, change Change) (Answer, error) {
+	before, ready, err := c.ready(ctx)
 	if err != nil {
 		return Answer{}, err
 	}
-	p := w.prediction(change, ready)
+	p := c.prediction(change, ready)
 	maps.Copy(p.base.slow, before.slow)
 	if len(p.steps) > 0 {
 		if err := p.sample(ctx); err != nil {
@@ -119,9 +119,9 @@ func (w World) Predict(ctx context.Context, change Change) (Answer, error) {
 		}
 	}
 	answer := p.finish()
-	answer.FeatureGates = Known(w.Gates).Used()
+	answer.FeatureGates = Known(c.Gates).Used()
 	if change.Restarted {
-		if err := w.restarted(ctx, change, &answer); err != nil {
+		if err := c.restarted(ctx, change, &answer); err != nil {
 			return Answer{}, err
 		}
 	}
@@ -176,21 +176,21 @@ type step struct {
 
 // ready are the pods that wait although there is a place for them. kube-scheduler does not place them, for what is not
 // looked at, such as another scheduler or a volume. They must not keep devices from others.
-func (w World) ready(ctx context.Context) (*Simulation, map[types.UID]bool, error) {
-	s, ready := w.Begin(), map[types.UID]bool{}
+func (c Cluster) ready(ctx context.Context) (*Simulation, map[types.UID]bool, error) {
+	s, ready := c.Begin(), map[types.UID]bool{}
 	s.quiet = true
-	results, err := s.Place(ctx, waitingPods(w.Pods)...)
+	results, err := s.Place(ctx, waitingPods(c.Pods)...)
 	for _, r := range results {
 		ready[uidOf(r.Pod)] = r.Lands()
 	}
 	return s, ready, err
 }
 
-func (w World) prediction(change Change, ready map[types.UID]bool) *prediction {
+func (c Cluster) prediction(change Change, ready map[types.UID]bool) *prediction {
 	after := change.After
 	p := &prediction{base: after.Begin(), moves: map[types.UID]*Move{}, left: map[types.UID]map[usage.DeviceID]bool{}, waiting: map[types.UID]bool{}}
 	p.answer, p.taints = Answer{Moves: []Move{}, Notes: slices.Clone(after.Notes)}, after.taints()
-	leaving := union(change.Leaving, newly(after.evicted(p.taints), w.Evicted()))
+	leaving := union(change.Leaving, newly(after.evicted(p.taints), c.Evicted()))
 	p.keep(slices.DeleteFunc(slices.Clone(leaving), func(l Leaving) bool { return slices.Contains(change.Gone, l.Pod.Spec.NodeName) }))
 	for _, pod := range after.Pods {
 		if after.ends(pod) {

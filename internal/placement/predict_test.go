@@ -19,7 +19,7 @@ import (
 )
 
 // running puts pods where they land in a world.
-func running(t *testing.T, world placement.World, pods ...*corev1.Pod) placement.World {
+func running(t *testing.T, world placement.Cluster, pods ...*corev1.Pod) placement.Cluster {
 	t.Helper()
 	s := world.Begin()
 	results, err := s.Place(t.Context(), pods...)
@@ -45,7 +45,7 @@ func rule(pool string) *resourceapi.DeviceTaintRule {
 		DeviceSelector: &resourceapi.DeviceTaintSelector{Pool: &pool}, Taint: resourceapi.DeviceTaint{Key: "k", Effect: resourceapi.DeviceTaintEffectNoExecute}}}
 }
 
-func tainted(world placement.World, pool string) placement.Change {
+func tainted(world placement.Cluster, pool string) placement.Change {
 	world.View = placement.With(world.View, rule(pool))
 	return placement.Change{After: world}
 }
@@ -64,14 +64,14 @@ func kept[T any](t *testing.T, objects []T) (all []T) {
 }
 
 // keptWorld is a world of kept objects.
-func keptWorld(t *testing.T, world placement.World) placement.World {
+func keptWorld(t *testing.T, world placement.Cluster) placement.Cluster {
 	t.Helper()
 	world.Claims, world.Pods, world.Nodes, world.Templates = kept(t, world.Claims), kept(t, world.Pods), kept(t, world.Nodes), kept(t, world.Templates)
 	return world
 }
 
 // summary is one word for each move. The answer is the same for kept objects.
-func summary(t *testing.T, world placement.World, change placement.Change) (all []string, answer placement.Answer) {
+func summary(t *testing.T, world placement.Cluster, change placement.Change) (all []string, answer placement.Answer) {
 	t.Helper()
 	answer, err := world.Predict(t.Context(), change)
 	if err != nil {
@@ -98,8 +98,8 @@ func summary(t *testing.T, world placement.World, change placement.Change) (all 
 	return all, answer
 }
 
-func two(first, second int, templates ...*resourceapi.ResourceClaimTemplate) placement.World {
-	return placement.World{View: tracker.Merge(class(), slice("n1", first), slice("n2", second)), Nodes: []*corev1.Node{node("n1"), node("n2")}, Templates: templates}
+func two(first, second int, templates ...*resourceapi.ResourceClaimTemplate) placement.Cluster {
+	return placement.Cluster{View: tracker.Merge(class(), slice("n1", first), slice("n2", second)), Nodes: []*corev1.Node{node("n1"), node("n2")}, Templates: templates}
 }
 
 func on(p *corev1.Pod, node string) *corev1.Pod {
@@ -231,7 +231,7 @@ func TestContextEnds(t *testing.T) {
 	grouped := two(1, 1)
 	grouped.Pods = []*corev1.Pod{pod("a", "missing")}
 	grouped.Pods[0].Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: ptr.To("g")}
-	for _, world := range []placement.World{plain, grouped} {
+	for _, world := range []placement.Cluster{plain, grouped} {
 		if _, err := world.Predict(ctx, tainted(world, "n1")); !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v", err)
 		}

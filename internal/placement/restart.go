@@ -10,15 +10,15 @@ import (
 )
 
 // restarted adds the pods that keep running, land before the change, and would not after it.
-func (w World) restarted(ctx context.Context, change Change, answer *Answer) error {
-	before, after := w.Begin(), change.After.Begin()
+func (c Cluster) restarted(ctx context.Context, change Change, answer *Answer) error {
+	before, after := c.Begin(), change.After.Begin()
 	before.quiet = true
 	leaving := map[types.UID]bool{}
 	for _, l := range change.Leaving {
 		leaving[uidOf(l.Pod)] = true
 	}
 	p := &prediction{moves: map[types.UID]*Move{}}
-	for _, pod := range w.Pods {
+	for _, pod := range c.Pods {
 		if pod.Spec.NodeName == "" || pod.DeletionTimestamp != nil || Finished(pod) || leaving[uidOf(pod)] || !hasClaims(pod) {
 			continue
 		}

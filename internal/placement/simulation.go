@@ -94,11 +94,6 @@ func (s *Simulation) Add(claim *resourceapi.ResourceClaim) {
 	take(s.devices.State, claim.Status.Allocation)
 }
 
-// AddTemplate adds a template, or puts it in place of the one with its name.
-func (s *Simulation) AddTemplate(template *resourceapi.ResourceClaimTemplate) {
-	s.templates[nameOf(template)] = template
-}
-
 // Claim returns a claim as it is now, nil if there is none.
 func (s *Simulation) Claim(namespace, name string) *resourceapi.ResourceClaim {
 	return s.claims[types.NamespacedName{Namespace: namespace, Name: name}]
@@ -206,7 +201,7 @@ func (s *Simulation) ended(err error, kind string, reason *Reason) error {
 	return nil
 }
 
-// The steps of the searches of one kind of pods, of some 10 µs each: those of World.Steps, and more with more nodes, up to a
+// The steps of the searches of one kind of pods, of some 10 µs each: those of Cluster.Steps, and more with more nodes, up to a
 // multiple. To find that 7 free devices are not 8 takes 128. With each kind that has used its steps, others get half of
 // them, down to the fewest: a tenant can write many kinds.
 const (

@@ -88,7 +88,7 @@ func expect(t *testing.T, got []string, want ...string) {
 }
 
 func TestPlacesUntilDevicesAreTaken(t *testing.T) {
-	world := placement.World{View: tracker.Merge(class(), slice("n1", 2)), Nodes: []*corev1.Node{node("n1")}, Templates: []*resourceapi.ResourceClaimTemplate{template("one", 1)}}
+	world := placement.Cluster{View: tracker.Merge(class(), slice("n1", 2)), Nodes: []*corev1.Node{node("n1")}, Templates: []*resourceapi.ResourceClaimTemplate{template("one", 1)}}
 	s := world.Begin()
 	expect(t, place(t, s, pod("a", "one"), pod("b", "one"), pod("c", "one")), "n1", "n1", "Taken ")
 	if len(s.Claims()) != 2 {
@@ -97,7 +97,7 @@ func TestPlacesUntilDevicesAreTaken(t *testing.T) {
 }
 
 func TestRemoveGivesBack(t *testing.T) {
-	world := placement.World{View: tracker.Merge(class(), slice("n1", 1)), Nodes: []*corev1.Node{node("n1")}, Templates: []*resourceapi.ResourceClaimTemplate{template("one", 1)}}
+	world := placement.Cluster{View: tracker.Merge(class(), slice("n1", 1)), Nodes: []*corev1.Node{node("n1")}, Templates: []*resourceapi.ResourceClaimTemplate{template("one", 1)}}
 	s := world.Begin()
 	results, err := s.Place(t.Context(), pod("a", "one"))
 	if err != nil || !results[0].Lands() {
@@ -121,7 +121,7 @@ func TestReasons(t *testing.T) {
 		spec.Devices.Constraints = []resourceapi.DeviceConstraint{{MatchAttribute: ptr.To(resourceapi.FullyQualifiedName(driver + "/numaNode"))}}
 	}
 	tainted := resourceapi.Device{Name: "old", Taints: []resourceapi.DeviceTaint{{Key: "k", Effect: resourceapi.DeviceTaintEffectNoSchedule}}}
-	world := placement.World{View: tracker.Merge(class(), slice("n1", 2, tainted)), Nodes: []*corev1.Node{node("n1")}, Templates: []*resourceapi.ResourceClaimTemplate{
+	world := placement.Cluster{View: tracker.Merge(class(), slice("n1", 2, tainted)), Nodes: []*corev1.Node{node("n1")}, Templates: []*resourceapi.ResourceClaimTemplate{
 		template("one", 1), template("same", 2, same), template("three", 3), template("four", 4),
 	}}
 	large := pod("large", "one")
@@ -137,7 +137,7 @@ func TestReasons(t *testing.T) {
 func TestExtendedResources(t *testing.T) {
 	plugin := node("n2")
 	plugin.Status.Allocatable["example.com/gpu"] = resource.MustParse("1")
-	world := placement.World{View: tracker.Merge(class(), slice("n1", 1)), Nodes: []*corev1.Node{node("n1"), plugin}}
+	world := placement.Cluster{View: tracker.Merge(class(), slice("n1", 1)), Nodes: []*corev1.Node{node("n1"), plugin}}
 	var pods []*corev1.Pod
 	for i := range 3 {
 		p := pod(fmt.Sprint("p", i), "")
@@ -150,7 +150,7 @@ func TestExtendedResources(t *testing.T) {
 func TestGangIsPlacedWhole(t *testing.T) {
 	group := &schedulingapi.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "g"}}
 	group.Spec.SchedulingPolicy.Gang = &schedulingapi.GangSchedulingPolicy{MinCount: 3}
-	world := placement.World{View: tracker.Merge(class(), slice("n1", 2)), Nodes: []*corev1.Node{node("n1")}, Templates: []*resourceapi.ResourceClaimTemplate{template("one", 1)},
+	world := placement.Cluster{View: tracker.Merge(class(), slice("n1", 2)), Nodes: []*corev1.Node{node("n1")}, Templates: []*resourceapi.ResourceClaimTemplate{template("one", 1)},
 		Groups: []*schedulingapi.PodGroup{group}}
 	var pods []*corev1.Pod
 	for i := range 3 {
@@ -168,7 +168,7 @@ func TestGangIsPlacedWhole(t *testing.T) {
 func TestClaimOfAGroup(t *testing.T) {
 	group := &schedulingapi.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "g", UID: "g"}}
 	group.Spec.ResourceClaims = []schedulingapi.PodGroupResourceClaim{{Name: "gpu", ResourceClaimTemplateName: ptr.To("one")}}
-	world := placement.World{View: tracker.Merge(class(), slice("n1", 1)), Nodes: []*corev1.Node{node("n1")}, Templates: []*resourceapi.ResourceClaimTemplate{template("one", 1)},
+	world := placement.Cluster{View: tracker.Merge(class(), slice("n1", 1)), Nodes: []*corev1.Node{node("n1")}, Templates: []*resourceapi.ResourceClaimTemplate{template("one", 1)},
 		Groups: []*schedulingapi.PodGroup{group}}
 	member := func(name string) *corev1.Pod {
 		p := pod(name, "one")
@@ -189,7 +189,7 @@ func TestSharesAndCounters(t *testing.T) {
 	six := func(spec *resourceapi.ResourceClaimSpec) {
 		spec.Devices.Requests[0].Exactly.Capacity = &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{"memory": resource.MustParse("4Gi")}}
 	}
-	world := placement.World{View: tracker.Merge(class(), slice("n1", 0, shared)), Nodes: []*corev1.Node{node("n1")}, Templates: []*resourceapi.ResourceClaimTemplate{template("share", 1, six)}}
+	world := placement.Cluster{View: tracker.Merge(class(), slice("n1", 0, shared)), Nodes: []*corev1.Node{node("n1")}, Templates: []*resourceapi.ResourceClaimTemplate{template("share", 1, six)}}
 	expect(t, place(t, world.Begin(), pod("a", "share"), pod("b", "share"), pod("c", "share")), "n1", "n1", "Taken ")
 
 	counters := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "counters"}}
@@ -200,7 +200,7 @@ func TestSharesAndCounters(t *testing.T) {
 	}
 	devices := slice("n1", 0, partition("half-0", "5Gi"), partition("half-1", "5Gi"), partition("whole", "10Gi"))
 	devices.Spec.Pool.ResourceSliceCount = 2
-	world = placement.World{View: tracker.Merge(class(), counters, devices), Nodes: []*corev1.Node{node("n1")}, Templates: []*resourceapi.ResourceClaimTemplate{template("one", 1)}}
+	world = placement.Cluster{View: tracker.Merge(class(), counters, devices), Nodes: []*corev1.Node{node("n1")}, Templates: []*resourceapi.ResourceClaimTemplate{template("one", 1)}}
 	expect(t, place(t, world.Begin(), pod("a", "one"), pod("b", "one"), pod("c", "one")), "n1", "n1", "Taken ")
 }
 

@@ -103,7 +103,7 @@ func NewReviewer(file config.File, files Files, cacheBytes int64) (review.Review
 		return reviewer, file.Locate(err)
 	}
 	if len(files.Schemas) > 0 {
-		if reviewer.Parameters, err = review.Parameters(file.StewardConfiguration, files.Schemas...); err != nil {
+		if reviewer.Parameters, err = parameters.Site(file.StewardConfiguration, files.Schemas...); err != nil {
 			return reviewer, file.Locate(err)
 		}
 	}

@@ -12,8 +12,8 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/manifest"
+	"github.com/dra-steward/dra-steward/internal/ruleid"
 	"github.com/dra-steward/dra-steward/pkg/policy"
-	"github.com/dra-steward/dra-steward/pkg/review"
 )
 
 // libraryPrefix begins the codes of the library. A site's own codes begin otherwise.
@@ -34,7 +34,7 @@ func Check(set *policy.Set, c v1alpha1.StewardConfiguration, ownCodesLater bool)
 	}
 	for i, e := range c.Exemptions {
 		for j, id := range e.Rules {
-			if review.IsPolicy(id) {
+			if ruleid.IsPolicy(id) {
 				u.code(field.NewPath("exemptions").Index(i).Child("rules").Index(j), id)
 			}
 		}

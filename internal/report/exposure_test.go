@@ -10,9 +10,9 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/audit"
+	"github.com/dra-steward/dra-steward/internal/config"
 	"github.com/dra-steward/dra-steward/internal/report"
 	"github.com/dra-steward/dra-steward/pkg/policy"
-	"github.com/dra-steward/dra-steward/pkg/review"
 )
 
 // TestExposure: claims and templates of tenants count, those of system users and other kinds
@@ -50,7 +50,7 @@ func TestClaimOfTheScheduler(t *testing.T) {
 		t.Fatal(err)
 	}
 	in, _ := world()
-	in.Modes = review.Modes()[3:]
+	in.Modes = config.Modes()[3:]
 	if in.Ladder, err = audit.NewLadder(audit.Options{Configuration: v1alpha1.StewardConfiguration{Mode: v1alpha1.ModeEnforce}, Policies: set, Now: now}, in.Modes, nil); err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,8 @@
 // or policies. "dra-steward explain" has a section for each.
 package ruleid
 
+import "regexp"
+
 // What the mutating webhook and lint say about an object.
 const (
 	// FieldDropped reports a field that the API server removes.
@@ -41,3 +43,8 @@ const ForceDeletion = "pod-force-deletion"
 // DriverPod is the rule about pods of drivers. The webhook names it where it does not know
 // whether the rule applies.
 const DriverPod = "driver-pod-in-use"
+
+var policyCode = regexp.MustCompile(`^[A-Z][A-Z0-9]*(-[A-Z0-9]+)+$`)
+
+// IsPolicy reports whether the rule of a finding is the code of a policy.
+func IsPolicy(id string) bool { return policyCode.MatchString(id) }

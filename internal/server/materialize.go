@@ -45,16 +45,16 @@ func (o serveOptions) merger(clusterView *ClusterView, registry *prometheus.Regi
 		return materialize.NewMerger(mode, materialize.Patches{}, nil, metrics, log), nil
 	}
 	pools := &materialize.PoolOriginals{}
-	begun := &beginning{}
+	pending := &pendingSync{}
 	merger := materialize.NewMerger(mode, materialize.Patches{
 		All: clusterView.Patches, Class: clusterView.Class,
-		Known: func() bool { return clusterView.patches.Informer.HasSynced() && begun.err() == nil },
+		Known: func() bool { return clusterView.patches.Informer.HasSynced() && pending.err() == nil },
 	}, pools, metrics, log)
 	clusterView.tracked.AddEventHandler(pools.Handler(clusterView.tracked, time.Now))
 	clusterView.runnables = append(clusterView.runnables, func(ctx context.Context) { pools.Run(ctx, clusterView.tracked) })
-	clusterView.also = begun.err
+	clusterView.also = pending.err
 	if merger.Active() {
-		if err := o.remember(clusterView, merger, pools, begun, log); err != nil {
+		if err := o.remember(clusterView, merger, pools, pending, log); err != nil {
 			return nil, err
 		}
 	}
@@ -62,10 +62,10 @@ func (o serveOptions) merger(clusterView *ClusterView, registry *prometheus.Regi
 	return merger, err
 }
 
-// beginning counts what has to be known before patches are merged.
-type beginning struct{ left atomic.Int32 }
+// pendingSync counts what has to be known before patches are merged.
+type pendingSync struct{ left atomic.Int32 }
 
-func (b *beginning) err() error {
+func (b *pendingSync) err() error {
 	if b.left.Load() > 0 {
 		return errors.New("the recorded values of drivers, or the Lease of the scheduler, are not synced yet")
 	}
@@ -74,7 +74,7 @@ func (b *beginning) err() error {
 
 // remember reads what drivers said of slices that are gone, and asks whether a scheduler
 // applies patches.
-func (o serveOptions) remember(clusterView *ClusterView, merger *materialize.Merger, pools *materialize.PoolOriginals, begun *beginning, log logr.Logger) error {
+func (o serveOptions) remember(clusterView *ClusterView, merger *materialize.Merger, pools *materialize.PoolOriginals, pending *pendingSync, log logr.Logger) error {
 	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
 	if err != nil {
 		return fmt.Errorf("--kubeconfig: %w", err)
@@ -85,12 +85,12 @@ func (o serveOptions) remember(clusterView *ClusterView, merger *materialize.Mer
 		if err != nil {
 			return fmt.Errorf("client for ConfigMaps: %w", err)
 		}
-		begun.left.Add(1)
+		pending.left.Add(1)
 		clusterView.runnables = append(clusterView.runnables, func(ctx context.Context) {
 			if err := pools.Load(ctx, client.ConfigMaps(namespace), prefix, clusterView.tracked); err != nil && ctx.Err() == nil {
 				log.Error(err, "Cannot read the recorded values of drivers")
 			}
-			begun.left.Add(-1)
+			pending.left.Add(-1)
 		})
 	} else if o.patchRecords != "" {
 		return fmt.Errorf("--patch-records %q: must be a namespace and a prefix, as in dra-steward/records", o.patchRecords)
@@ -102,9 +102,9 @@ func (o serveOptions) remember(clusterView *ClusterView, merger *materialize.Mer
 	if err != nil {
 		return err
 	}
-	begun.left.Add(1)
+	pending.left.Add(1)
 	clusterView.runnables = append(clusterView.runnables, func(ctx context.Context) {
-		merger.Follow(ctx, elsewhere, sync.OnceFunc(func() { begun.left.Add(-1) }))
+		merger.Follow(ctx, elsewhere, sync.OnceFunc(func() { pending.left.Add(-1) }))
 	})
 	return nil
 }

@@ -2,6 +2,7 @@ package taints
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -60,10 +61,7 @@ func (s Scope) Resolve(name string) ([]Target, error) {
 	kind, rest, _ := strings.Cut(name, "/")
 	kind = Kinds()[kind]
 	if kind == "" || rest == "" || strings.Contains(rest, "/") {
-		target, err := Resolve(name, s.Names)
-		if meant := s.Meant(name); err != nil && meant != "" {
-			err = fmt.Errorf("no device, pool or driver %q: %s", name, meant)
-		}
+		target, err := s.target(name)
 		return []Target{target}, err
 	}
 	switch kind {
@@ -82,9 +80,34 @@ func (s Scope) Resolve(name string) ([]Target, error) {
 	}
 }
 
-// Meant says how to write what a name means that no device, pool or driver has: that of a node, a claim or a
+// Device finds the device that a name means, also one in full, DRIVER/POOL/DEVICE, that is not
+// among the names. It refuses pools and drivers.
+func (s Scope) Device(name string) (id usage.DeviceID, known bool, _ error) {
+	target, err := s.target(name)
+	first, last := strings.Index(name, "/"), strings.LastIndex(name, "/")
+	switch inFull := first > 0 && first < last; {
+	case err == nil && target.Device == "":
+		return id, false, fmt.Errorf("%q is not a device, but all devices of %s", name, target)
+	case err == nil:
+		return usage.DeviceID(target), true, nil
+	case inFull && errors.As(err, new(unknownError)):
+		return usage.DeviceID{Driver: name[:first], Pool: name[first+1 : last], Device: name[last+1:]}, false, nil
+	}
+	return id, false, err
+}
+
+// target finds the device, pool or driver that a name means.
+func (s Scope) target(name string) (Target, error) {
+	target, err := Resolve(name, s.Names)
+	if meant := s.meant(name); err != nil && meant != "" {
+		err = unknownError(fmt.Sprintf("no device, pool or driver %q: %s", name, meant))
+	}
+	return target, err
+}
+
+// meant says how to write what a name means that no device, pool or driver has: that of a node, a claim or a
 // pod without its type, or labels of nodes. It is empty if the name means none of these.
-func (s Scope) Meant(name string) string {
+func (s Scope) meant(name string) string {
 	requirements, err := labels.ParseToRequirements(name)
 	switch {
 	case err == nil && strings.ContainsAny(name, "=(") && len(requirements) > 0:

@@ -80,6 +80,29 @@ func TestScope(t *testing.T) {
 	}
 }
 
+// TestDevice: a drain names devices, also those that no slice publishes.
+func TestDevice(t *testing.T) {
+	s := scope()
+	for name, want := range map[string]string{
+		"gpu.example.com/node-1/gpu-0": "gpu.example.com/node-1/gpu-0 true <nil>",
+		"node-1/gpu-0":                 "gpu.example.com/node-1/gpu-0 true <nil>",
+		"gpu-1":                        "gpu.example.com/node-1/gpu-1 true <nil>",
+		"gpu.example.com/node-1/gpu-9": "gpu.example.com/node-1/gpu-9 false <nil>",
+		"gpu.example.com/rack/1/gpu-9": "gpu.example.com/rack/1/gpu-9 false <nil>",
+		"gpu-0":                        `// false "gpu-0" matches 2 devices: name one of gpu.example.com/node-1/gpu-0 or gpu.example.com/node-2/gpu-0`,
+		"gpu.example.com":              `// false "gpu.example.com" is not a device, but all devices of gpu.example.com`,
+		"gpu.example.com/node-1":       `// false "gpu.example.com/node-1" is not a device, but all devices of gpu.example.com/node-1`,
+		"node-1/gpu-9":                 `// false no device, pool or driver "node-1/gpu-9"; "dra-steward devices" lists them`,
+		"node-1":                       `// false no device, pool or driver "node-1": for the devices of the node, use node/node-1`,
+		"gpu.example.com/node-1/":      `// false "gpu.example.com/node-1/": must be DRIVER, DRIVER/POOL or DRIVER/POOL/DEVICE`,
+	} {
+		id, known, err := s.Device(name)
+		if got := fmt.Sprint(id, " ", known, " ", err); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+}
+
 func TestArguments(t *testing.T) {
 	for _, tt := range [][2]string{
 		{"node a b", "node/a node/b"}, {"node/a pod/b", "node/a pod/b"}, {"node", "node"}, {"gpu-0 gpu-1", "gpu-0 gpu-1"}, {"", ""},

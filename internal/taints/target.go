@@ -53,8 +53,13 @@ func In(targets []Target) func(usage.DeviceID) bool {
 	}
 }
 
+// An unknownError says that no device, pool or driver has a name.
+type unknownError string
+
+func (e unknownError) Error() string { return string(e) }
+
 // Resolve finds what a name means among devices: driver, driver/pool and
-// driver/pool/device in full, or the end of a device's name, pool/device and device. A
+// driver/pool/device in full, or the end of a device's name, such as pool/device and device. A
 // name that fits more than one is refused with all of them.
 func Resolve(name string, devices iter.Seq[usage.DeviceID]) (Target, error) {
 	if strings.Trim(name, "/") != name || name == "" {
@@ -69,8 +74,10 @@ func Resolve(name string, devices iter.Seq[usage.DeviceID]) (Target, error) {
 			full[Target{Driver: id.Driver, Pool: id.Pool}] = struct{}{}
 		case id.String():
 			full[Target(id)] = struct{}{}
-		case id.Pool + "/" + id.Device, id.Device:
-			partial[Target(id)] = struct{}{}
+		default:
+			if strings.HasSuffix(id.String(), "/"+name) {
+				partial[Target(id)] = struct{}{}
+			}
 		}
 	}
 	found := slices.SortedFunc(maps.Keys(full), compare)
@@ -81,7 +88,7 @@ func Resolve(name string, devices iter.Seq[usage.DeviceID]) (Target, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return Target{}, fmt.Errorf(`no device, pool or driver %q; "dra-steward devices" lists them`, name)
+		return Target{}, unknownError(fmt.Sprintf(`no device, pool or driver %q; "dra-steward devices" lists them`, name))
 	}
 	var candidates []string
 	for _, t := range found[:min(len(found), maxCandidates)] {

@@ -52,7 +52,7 @@ func (q *question) verdict(ctx context.Context, report *Explanation) error {
 // it the pools of which slices are missing look complete, if that of the cluster does not
 // mind, and counter sets are in slices of their own.
 func (q *question) offered() []*resourceapi.ResourceSlice {
-	if !q.world.IncompletePools {
+	if !q.cluster.IncompletePools {
 		return q.slices
 	}
 	for _, claim := range append([]*resourceapi.ResourceClaim{q.claim}, q.others...) {
@@ -73,7 +73,7 @@ type allocation struct {
 // allocate looks for a node on which the claim and the others can be allocated.
 func (q *question) allocate(ctx context.Context) (found allocation, _ error) {
 	allocator := placement.Allocator{
-		Features: q.features, State: placement.Allocated(slices.Values(q.world.Claims)), Classes: placement.Classes{View: q.world.View},
+		Features: q.features, State: placement.Allocated(slices.Values(q.cluster.Claims)), Classes: placement.Classes{View: q.cluster.View},
 		Slices: placement.ByNode(q.offered()), Cache: q.cache,
 	}
 	claims := append([]*resourceapi.ResourceClaim{q.claim}, q.others...)

@@ -117,7 +117,7 @@ func (q *question) classMissing(r asked) Cause {
 	if len(names) == 0 {
 		c.Message = fmt.Sprintf("DeviceClass %s does not exist; there are no DeviceClasses", r.class)
 	}
-	if q.world.NoClasses {
+	if q.cluster.NoClasses {
 		c.Message, c.Remedy = fmt.Sprintf("DeviceClass %s cannot be read", r.class), ""
 	}
 	near := nearest(r.class, names)

@@ -82,8 +82,8 @@ func unique(all []string) []string {
 
 // lift returns the command that ends the taint of a rule.
 func (q *question) lift(rule string) string {
-	if stored := q.world.View.Rule(rule); stored != nil && q.world.Lift != nil {
-		if command := q.world.Lift(stored); command != "" {
+	if stored := q.cluster.View.Rule(rule); stored != nil && q.cluster.Lift != nil {
+		if command := q.cluster.Lift(stored); command != "" {
 			return command
 		}
 	}
@@ -208,14 +208,14 @@ func requiredAffinity(pod *corev1.Pod) bool {
 // patched is the question with ResourceSlicePatches, if there are some that kube-scheduler
 // does not apply.
 func (q *question) patched() []hypothesis {
-	if q.world.Patched {
+	if q.cluster.Patched {
 		return nil
 	}
 	var merged []*resourceapi.ResourceSlice
 	differ := false
-	for _, slice := range q.world.View.List(nil) {
+	for _, slice := range q.cluster.View.List(nil) {
 		merged = append(merged, slice)
-		differ = differ || slice != q.world.View.Stored(slice.Name)
+		differ = differ || slice != q.cluster.View.Stored(slice.Name)
 	}
 	if !differ {
 		return nil

@@ -19,11 +19,11 @@ import (
 // request checks every device for a request.
 func (q *question) request(ctx context.Context, r asked) Request {
 	report := Request{Name: r.name, Class: r.class, Wanted: r.count}
-	class := q.world.View.Class(r.class)
+	class := q.cluster.View.Class(r.class)
 	if class == nil {
 		report.Reason = ClassNotFound
 		report.Message = fmt.Sprintf("there is no DeviceClass %q%s", r.class, didYouMean(r.class, q.classNames()))
-		if q.world.NoClasses {
+		if q.cluster.NoClasses {
 			report.Message = fmt.Sprintf("DeviceClass %s cannot be read: the devices that it selects are unknown", r.class)
 		}
 		return report
@@ -138,7 +138,7 @@ func didYouMean(name string, names []string) string {
 }
 
 func (q *question) classNames() (names []string) {
-	for class := range q.world.View.Classes() {
+	for class := range q.cluster.View.Classes() {
 		names = append(names, class.Name)
 	}
 	slices.Sort(names)
@@ -147,7 +147,7 @@ func (q *question) classNames() (names []string) {
 
 // givesAway reports whether the scheduler allocates from incomplete pools for a request.
 func (q *question) givesAway(r asked) bool {
-	return q.world.IncompletePools && r.mode != resourceapi.DeviceAllocationModeAll
+	return q.cluster.IncompletePools && r.mode != resourceapi.DeviceAllocationModeAll
 }
 
 // selects asks the selectors one after the other.
@@ -190,7 +190,7 @@ func (q *question) against(r asked, taint resourceapi.DeviceTaint) bool {
 
 // source is the origin of a taint: the driver, or a rule.
 func (q *question) source(slice *resourceapi.ResourceSlice, device string, taint int) tracker.Source {
-	for d := range q.world.View.SliceDevices(slice.Name) {
+	for d := range q.cluster.View.SliceDevices(slice.Name) {
 		if d.Name() == device && taint < len(d.Taints()) {
 			return d.Taints()[taint].Source
 		}

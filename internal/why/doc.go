@@ -13,7 +13,7 @@
 // PodGroups explains claims that do not exist, and pods that kube-scheduler does not
 // process.
 //
-// A [World] holds the objects. Its methods are pure: they know no client and no clock. What
+// A [Cluster] holds the objects. Its methods are pure: they know no client and no clock. What
 // the user is not allowed to read is missing in the Cluster, and the notes of an [Explanation] name
 // it.
 package why

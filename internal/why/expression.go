@@ -11,6 +11,8 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/parser"
 	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dra-steward/dra-steward/internal/printable"
 )
 
 // A term is one condition of an expression; all of them must be true.
@@ -120,27 +122,13 @@ func (t term) value(driver string, device *resourceapi.Device) (string, bool) {
 	}
 	for _, name := range names {
 		if a, ok := device.Attributes[name]; ok {
-			return attributeText(a), true
+			return printable.Attribute(a), true
 		}
 		if c, ok := device.Capacity[name]; ok {
 			return c.Value.String(), true
 		}
 	}
 	return "", false
-}
-
-func attributeText(a resourceapi.DeviceAttribute) string {
-	switch {
-	case a.StringValue != nil:
-		return *a.StringValue
-	case a.VersionValue != nil:
-		return *a.VersionValue
-	case a.IntValue != nil:
-		return fmt.Sprint(*a.IntValue)
-	case a.BoolValue != nil:
-		return fmt.Sprint(*a.BoolValue)
-	}
-	return "a list"
 }
 
 // present is an expression that is true if a device has the attribute of a term.

@@ -75,7 +75,7 @@ func (q *question) inOrder(holders map[*resourceapi.ResourceClaim]place) []*reso
 
 // release takes the devices of a claim back.
 func (q *question) release(holder *resourceapi.ResourceClaim) {
-	q.world.Claims = slices.DeleteFunc(slices.Clone(q.world.Claims), func(c *resourceapi.ResourceClaim) bool { return c == holder })
+	q.cluster.Claims = slices.DeleteFunc(slices.Clone(q.cluster.Claims), func(c *resourceapi.ResourceClaim) bool { return c == holder })
 }
 
 // results yields what a claim has of a device.

@@ -18,7 +18,7 @@ import (
 // affinity, and by the other claims that have their devices already.
 func (q *question) candidates() (err error) {
 	if q.pod != nil {
-		for _, other := range q.world.Claims {
+		for _, other := range q.cluster.Claims {
 			if other.Namespace == q.pod.Namespace && other.Name != q.claim.Name && other.Status.Allocation == nil && uses(q.pod, other) {
 				q.others = append(q.others, placement.Defaulted(other))
 			}
@@ -35,7 +35,7 @@ func (q *question) candidates() (err error) {
 
 // runsOn returns the nodes where a pod may run.
 func (q *question) runsOn(pod *corev1.Pod) (nodes []*corev1.Node, _ error) {
-	all := q.world.Nodes
+	all := q.cluster.Nodes
 	if len(all) == 0 {
 		all = placement.NodesOf(q.slices)
 	}
@@ -61,7 +61,7 @@ func (q *question) runsOn(pod *corev1.Pod) (nodes []*corev1.Node, _ error) {
 // boundTo are the node selectors of the pod's claims that are allocated: the pod can run only
 // where they match.
 func (q *question) boundTo(pod *corev1.Pod) (all []*corev1.NodeSelector) {
-	for _, claim := range q.world.Claims {
+	for _, claim := range q.cluster.Claims {
 		if claim.Namespace == pod.Namespace && claim.Status.Allocation != nil && claim.Status.Allocation.NodeSelector != nil && uses(pod, claim) {
 			all = append(all, claim.Status.Allocation.NodeSelector)
 		}

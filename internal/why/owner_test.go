@@ -93,7 +93,7 @@ func TestOwnersOfHolders(t *testing.T) {
 			for _, user := range tt.users {
 				holder.Status.ReservedFor = append(holder.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: user})
 			}
-			q := &question{pod: tt.waits, world: Cluster{View: tracker.Merge(), Surroundings: Surroundings{Pods: tt.pods}}}
+			q := &question{pod: tt.waits, cluster: Cluster{View: tracker.Merge(), Surroundings: Surroundings{Pods: tt.pods}}}
 			if remedy, command := q.end(holder); remedy != tt.remedy || command != tt.command {
 				t.Errorf("got %q, %q", remedy, command)
 			}

@@ -13,7 +13,7 @@ import (
 
 // holding are the pods for which a claim is reserved, as far as they can be read.
 func (q *question) holding(claim *resourceapi.ResourceClaim) (pods []*corev1.Pod) {
-	for _, pod := range q.world.Pods {
+	for _, pod := range q.cluster.Pods {
 		if pod.Namespace == claim.Namespace && slices.ContainsFunc(claim.Status.ReservedFor, func(r resourceapi.ResourceClaimConsumerReference) bool {
 			return r.APIGroup == "" && r.Resource == "pods" && r.Name == pod.Name
 		}) {
@@ -93,7 +93,7 @@ func (q *question) stop(holder *resourceapi.ResourceClaim, pods []*corev1.Pod, i
 
 // podsOf are the pods of an owner that have not ended.
 func (q *question) podsOf(o owner) (pods []*corev1.Pod) {
-	for _, pod := range q.world.Pods {
+	for _, pod := range q.cluster.Pods {
 		if other, owned := ownerOf(pod); owned && other == o && pod.DeletionTimestamp == nil && !hasEnded(pod) {
 			pods = append(pods, pod)
 		}

@@ -30,7 +30,7 @@ func (q *question) failing(ctx context.Context, r asked, request *Request) (all 
 		return all
 	}
 	h := hypothesis{cause: Cause{Kind: SelectorError, Devices: len(broken)}, change: func(*question) {}}
-	i, guarded, message := q.guard(ctx, r.selectors, broken)
+	i, guarded, message := q.withPresenceCheck(ctx, r.selectors, broken)
 	h.cause.Message = fmt.Sprintf("selector %d of request %s fails on %s, and kube-scheduler stops: %s", i, r.name, broken[0], message)
 	h.cause.Remedy = "correct the expression" + q.knownAttributes(broken)
 	if guarded != "" && q.origin.resource != podResource {
@@ -43,7 +43,7 @@ func (q *question) failing(ctx context.Context, r asked, request *Request) (all 
 
 func (q *question) failingClass(ctx context.Context, r asked, broken []place) hypothesis {
 	h := hypothesis{cause: Cause{Kind: SelectorError, Devices: len(broken)}, change: func(*question) {}}
-	i, guarded, message := q.guard(ctx, q.world.View.Class(r.class).Spec.Selectors, broken)
+	i, guarded, message := q.withPresenceCheck(ctx, q.cluster.View.Class(r.class).Spec.Selectors, broken)
 	h.cause.Message = fmt.Sprintf("selector %d of DeviceClass %s fails on %s, and kube-scheduler stops: %s", i, r.class, broken[0], message)
 	h.cause.Remedy, h.cause.Command = "correct the expression"+q.knownAttributes(broken), editClass(r.class)
 	if guarded != "" {
@@ -53,10 +53,10 @@ func (q *question) failingClass(ctx context.Context, r asked, broken []place) hy
 	return h
 }
 
-// guard returns the place of the first selector that fails, its error, and the same
+// withPresenceCheck returns the place of the first selector that fails, its error, and the same
 // expression with a check of the attribute before the term that fails; empty if that does
 // not help.
-func (q *question) guard(ctx context.Context, selectors []resourceapi.DeviceSelector, broken []place) (at int, guarded, message string) {
+func (q *question) withPresenceCheck(ctx context.Context, selectors []resourceapi.DeviceSelector, broken []place) (at int, guarded, message string) {
 	for i, s := range selectors {
 		if s.CEL == nil {
 			continue

@@ -82,11 +82,11 @@ func (w Cluster) Explain(ctx context.Context, claim *resourceapi.ResourceClaim, 
 
 // explain checks each device, asks the allocator, and finds causes if it has no answer.
 func (q *question) explain(ctx context.Context) (Explanation, error) {
-	report := Explanation{Namespace: q.claim.Namespace, Claim: q.claim.Name, Notes: slices.Clone(q.world.Notes)}
+	report := Explanation{Namespace: q.claim.Namespace, Claim: q.claim.Name, Notes: slices.Clone(q.cluster.Notes)}
 	if err := q.candidates(); err != nil {
 		return report, err
 	}
-	if len(q.world.Nodes) == 0 {
+	if len(q.cluster.Nodes) == 0 {
 		report.Notes = append(report.Notes, "no Nodes were read: assuming the nodes that ResourceSlices name")
 	}
 	q.requests = requests(q.claim)
@@ -136,8 +136,8 @@ func consumers(claim *resourceapi.ResourceClaim) string {
 
 // A question is about one claim.
 type question struct {
-	world Cluster
-	claim *resourceapi.ResourceClaim
+	cluster Cluster
+	claim   *resourceapi.ResourceClaim
 	// pod is the one that waits, nil if none is known.
 	pod *corev1.Pod
 	// origin is the object that has the spec of the claim.
@@ -164,7 +164,7 @@ type question struct {
 }
 
 func (w Cluster) question(claim *resourceapi.ResourceClaim) *question {
-	q := &question{world: w, claim: claim, features: placement.Known(w.Gates).Features}
+	q := &question{cluster: w, claim: claim, features: placement.Known(w.Gates).Features}
 	q.cache = placement.NewCache(q.features)
 	q.holders, q.users = map[usage.DeviceID]*resourceapi.ResourceClaim{}, map[usage.DeviceID][]*resourceapi.ResourceClaim{}
 	q.slices = placement.Seen(w.View, w.Patched)

@@ -23,8 +23,8 @@ type State struct {
 // A span is a time in which a window is open, without its end.
 type span struct{ from, to time.Time }
 
-// ahead is how many days the windows are looked at: one week, and the day on which it ends.
-const ahead = 8
+// horizonDays is how many days the windows are looked at: one week, and the day on which it ends.
+const horizonDays = 8
 
 // At is the state of windows at a time. An error names the first window that cannot be read; no
 // window is open then.
@@ -55,7 +55,7 @@ func At(all []v1alpha1.Window, now time.Time) (State, error) {
 			s.Until = one.to
 		}
 	}
-	if s.Until.After(now.AddDate(0, 0, ahead-1)) {
+	if s.Until.After(now.AddDate(0, 0, horizonDays-1)) {
 		s.Until = time.Time{}
 	}
 	return s, nil
@@ -118,7 +118,7 @@ func Zone(name string) (*time.Location, error) {
 // time of day that does not exist, or exists twice, in one of the two offsets.
 func (r readable) spans(now time.Time) (spans []span) {
 	year, month, day := now.In(r.zone).Date()
-	for i := -2; i <= ahead; i++ {
+	for i := -2; i <= horizonDays; i++ {
 		date := time.Date(year, month, day+i, 12, 0, 0, 0, time.UTC)
 		if len(r.days) > 0 && !slices.Contains(r.days, date.Weekday()) {
 			continue

@@ -22,6 +22,8 @@ import (
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
+
+	"github.com/dra-steward/dra-steward/internal/controllers"
 )
 
 // silence answers as set, after as long as the real probe takes.
@@ -355,7 +357,7 @@ func TestRuleProber(t *testing.T) {
 }
 
 func notFound() error {
-	return apierrors.NewNotFound(schema.GroupResource{Group: "resource.k8s.io", Resource: "devicetaintrules"}, ProbeName)
+	return apierrors.NewNotFound(schema.GroupResource{Group: "resource.k8s.io", Resource: "devicetaintrules"}, controllers.ProbeName)
 }
 
 // probed is the rule with the condition of the other controller.

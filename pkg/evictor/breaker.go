@@ -187,9 +187,9 @@ func (c *Controller) reportTrip(of pause, excess []guard.Excess, counts guard.Co
 	if of.namespace != "" && counts.Namespaces > 1 {
 		where = " in namespace " + of.namespace
 	}
-	c.options.Logger.Info("Paused the evictions for the taints of a driver", "driver", of.driver, "namespace", of.namespace, "reason", words, "acknowledge", DriverCeiling(of.driver)+": "+guard.CeilingOf(counts).String())
+	c.options.Logger.Info("Paused the evictions for the taints of a driver", "driver", of.driver, "namespace", of.namespace, "reason", words, "acknowledge", guard.DriverCeiling(of.driver)+": "+guard.CeilingOf(counts).String())
 	c.report(corev1.EventTypeWarning, "EvictionPaused", fmt.Sprintf("Paused the evictions for taints of driver %s%s: %s. To resume them, set %s: %q in this object.",
-		of.driver, where, words, DriverCeiling(of.driver), guard.CeilingOf(counts)))
+		of.driver, where, words, guard.DriverCeiling(of.driver), guard.CeilingOf(counts)))
 }
 
 func describe(excess []guard.Excess) string {
@@ -238,9 +238,6 @@ func (d *drivers) add(c driverCount, by int) {
 		delete(d.of, c.driver)
 	}
 }
-
-// DriverCeiling returns the key of the acknowledged impact of a driver's taints.
-func DriverCeiling(driver string) string { return "acknowledged-impact." + driver }
 
 // A Confirmation is what an admin confirms while the controller runs.
 type Confirmation struct {
@@ -359,97 +356,97 @@ func (a *causeStat) idle() bool {
 	return a.pending == 0 && a.held == 0 && a.preview.pods == 0
 }
 
-func (l *causeStats) of(c cause) *causeStat {
-	if l.byCause == nil {
-		l.byCause = map[cause]*causeStat{}
+func (s *causeStats) of(c cause) *causeStat {
+	if s.byCause == nil {
+		s.byCause = map[cause]*causeStat{}
 	}
-	a := l.byCause[c]
+	a := s.byCause[c]
 	if a == nil {
 		a = &causeStat{namespaces: map[string]int{}}
 		a.preview.namespaces = map[string]int{}
-		l.byCause[c] = a
+		s.byCause[c] = a
 	}
 	return a
 }
 
 // add adds (+1) or removes (-1) a pod; until is up to when reasons count in the windows of
 // the breaker.
-func (l *causeStats) add(c *podState, p plan, until int64, by int, now time.Time) {
+func (s *causeStats) add(c *podState, p plan, until int64, by int, now time.Time) {
 	counted := p.within(until)
 	for cause := range causes(counted) {
-		l.of(cause).window.add(c.pod.Namespace, counted, cause, by, now)
+		s.of(cause).window.add(c.pod.Namespace, counted, cause, by, now)
 	}
-	l.pend(c, p, until, by)
+	s.pend(c, p, until, by)
 }
 
 // pend is add for a pod that remains in the windows of the breaker.
-func (l *causeStats) pend(c *podState, p plan, until int64, by int) {
+func (s *causeStats) pend(c *podState, p plan, until int64, by int) {
 	for cause := range causes(p.Verdict) {
-		a := l.of(cause)
+		a := s.of(cause)
 		a.pending += by
 		change(a.namespaces, c.pod.Namespace, by)
 		if p.dueAfter(&cause, math.MinInt64, until) {
 			a.window.pend(c.pod.Namespace, by)
 		}
-		l.tidy(cause, a)
+		s.tidy(cause, a)
 	}
 	for cause := range causes(p.held) {
-		a := l.of(cause)
+		a := s.of(cause)
 		a.held += by
-		l.tidy(cause, a)
+		s.tidy(cause, a)
 	}
 }
 
 // addPreview adds (+1) or removes (-1) a pod of a rule with the effect None.
-func (l *causeStats) addPreview(c *podState, v Verdict, by int) {
+func (s *causeStats) addPreview(c *podState, v Verdict, by int) {
 	for cause := range causes(v) {
-		a := l.of(cause)
+		a := s.of(cause)
 		a.preview.pods += by
 		change(a.preview.namespaces, c.pod.Namespace, by)
-		l.tidy(cause, a)
+		s.tidy(cause, a)
 	}
 }
 
 // tidy drops the counts of a cause that are all zero.
-func (l *causeStats) tidy(c cause, a *causeStat) {
+func (s *causeStats) tidy(c cause, a *causeStat) {
 	if a.idle() && (a.gone || a.evicted == 0 && !a.restored && a.ceiling == nil && a.window.pods == 0) {
-		delete(l.byCause, c)
+		delete(s.byCause, c)
 	}
 }
 
 // evicts notes that a pod is evicted now.
-func (l *causeStats) evicts(c *podState, now time.Time) {
+func (s *causeStats) evicts(c *podState, now time.Time) {
 	for cause := range causes(c.plan.verdict().within(c.until)) {
-		l.of(cause).window.evicts(c.pod.Namespace, now)
+		s.of(cause).window.evicts(c.pod.Namespace, now)
 	}
 }
 
 // evicted counts a pod that was deleted for the reasons of done.
-func (l *causeStats) evicted(done Verdict) {
+func (s *causeStats) evicted(done Verdict) {
 	for cause := range causes(done) {
-		if a := l.byCause[cause]; a != nil {
+		if a := s.byCause[cause]; a != nil {
 			a.evicted++
 		}
 	}
 }
 
 // restore adds, once, the count in the status of a rule, unless the journal had it.
-func (l *causeStats) restore(rule types.UID, evicted int) {
-	if a := l.of(cause{rule: rule}); !a.restored {
+func (s *causeStats) restore(rule types.UID, evicted int) {
+	if a := s.of(cause{rule: rule}); !a.restored {
 		a.evicted, a.restored = a.evicted+max(0, evicted-a.recalled), true
 	}
 }
 
 // forget drops a deleted rule as soon as no pod has it as a reason.
-func (l *causeStats) forget(rule types.UID) {
-	if a := l.byCause[cause{rule: rule}]; a != nil {
+func (s *causeStats) forget(rule types.UID) {
+	if a := s.byCause[cause{rule: rule}]; a != nil {
 		a.gone = true
-		l.tidy(cause{rule: rule}, a)
+		s.tidy(cause{rule: rule}, a)
 	}
 }
 
-func (l *causeStats) tally(rule types.UID) tally {
-	a := l.byCause[cause{rule: rule}]
+func (s *causeStats) tally(rule types.UID) tally {
+	a := s.byCause[cause{rule: rule}]
 	if a == nil {
 		return tally{}
 	}

@@ -453,80 +453,80 @@ func newWorkQueue(idle func()) *workQueue {
 	return b
 }
 
-func (b *workQueue) add(pods ...types.NamespacedName) {
-	b.mutex.Lock()
-	defer b.mutex.Unlock()
+func (q *workQueue) add(pods ...types.NamespacedName) {
+	q.mutex.Lock()
+	defer q.mutex.Unlock()
 	for _, pod := range pods {
-		if _, known := b.waiting[pod]; !known {
-			if b.waiting == nil {
-				b.waiting = map[types.NamespacedName]struct{}{}
+		if _, known := q.waiting[pod]; !known {
+			if q.waiting == nil {
+				q.waiting = map[types.NamespacedName]struct{}{}
 			}
-			b.waiting[pod] = struct{}{}
-			b.order = append(b.order, pod)
+			q.waiting[pod] = struct{}{}
+			q.order = append(q.order, pod)
 		}
 	}
-	b.more.Signal()
+	q.more.Signal()
 }
 
 // during counts f, which adds pods, as work.
-func (b *workQueue) during(f func()) {
-	b.mutex.Lock()
-	b.busy++
-	b.mutex.Unlock()
+func (q *workQueue) during(f func()) {
+	q.mutex.Lock()
+	q.busy++
+	q.mutex.Unlock()
 	f()
-	b.rest()
+	q.rest()
 }
 
-func (b *workQueue) rest() {
-	b.mutex.Lock()
-	b.busy--
-	b.mutex.Unlock()
-	if b.empty() {
-		b.idle()
+func (q *workQueue) rest() {
+	q.mutex.Lock()
+	q.busy--
+	q.mutex.Unlock()
+	if q.empty() {
+		q.idle()
 	}
 }
 
 // work calls decide for one pod after the other until close.
-func (b *workQueue) work(decide func(types.NamespacedName)) {
+func (q *workQueue) work(decide func(types.NamespacedName)) {
 	for {
-		pod, ok := b.next()
+		pod, ok := q.next()
 		if !ok {
 			return
 		}
 		decide(pod)
-		b.rest()
+		q.rest()
 	}
 }
 
 // next waits for a pod and counts it as work in progress; false after close.
-func (b *workQueue) next() (types.NamespacedName, bool) {
-	b.mutex.Lock()
-	defer b.mutex.Unlock()
-	for len(b.order) == 0 && !b.closed {
-		b.more.Wait()
+func (q *workQueue) next() (types.NamespacedName, bool) {
+	q.mutex.Lock()
+	defer q.mutex.Unlock()
+	for len(q.order) == 0 && !q.closed {
+		q.more.Wait()
 	}
-	if b.closed {
+	if q.closed {
 		return types.NamespacedName{}, false
 	}
-	pod := b.order[0]
-	delete(b.waiting, pod)
-	if b.order = b.order[1:]; len(b.order) == 0 {
-		b.order, b.waiting = nil, nil // gives the memory back
+	pod := q.order[0]
+	delete(q.waiting, pod)
+	if q.order = q.order[1:]; len(q.order) == 0 {
+		q.order, q.waiting = nil, nil // gives the memory back
 	}
-	b.busy++
+	q.busy++
 	return pod, true
 }
 
 // empty reports whether all work is done.
-func (b *workQueue) empty() bool {
-	b.mutex.Lock()
-	defer b.mutex.Unlock()
-	return len(b.order) == 0 && b.busy == 0
+func (q *workQueue) empty() bool {
+	q.mutex.Lock()
+	defer q.mutex.Unlock()
+	return len(q.order) == 0 && q.busy == 0
 }
 
-func (b *workQueue) close() {
-	b.mutex.Lock()
-	defer b.mutex.Unlock()
-	b.closed = true
-	b.more.Broadcast()
+func (q *workQueue) close() {
+	q.mutex.Lock()
+	defer q.mutex.Unlock()
+	q.closed = true
+	q.more.Broadcast()
 }

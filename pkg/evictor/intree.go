@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+
+	"github.com/dra-steward/dra-steward/internal/controllers"
 )
 
 const (
@@ -283,10 +285,6 @@ func sameCondition(a, b *metav1.Condition) bool {
 		strings.TrimSpace(a.Message) == strings.TrimSpace(b.Message) && a.LastTransitionTime.Equal(&b.LastTransitionTime)
 }
 
-// ProbeName is the DeviceTaintRule that a [RuleProbe] creates and deletes. It selects a
-// driver that does not exist and has the effect None.
-const ProbeName = "dra-steward-probe"
-
 // RuleProbe detects the in-tree controller with a DeviceTaintRule that has no effect: that
 // controller writes a condition to its status, if it handles rules.
 type RuleProbe struct {
@@ -304,7 +302,7 @@ func (p RuleProbe) Probe(ctx context.Context) (answered bool, err error) {
 		}
 	}
 	if err != nil {
-		return false, fmt.Errorf("DeviceTaintRule %s: %w", ProbeName, err)
+		return false, fmt.Errorf("DeviceTaintRule %s: %w", controllers.ProbeName, err)
 	}
 	return answered, nil
 }
@@ -312,14 +310,14 @@ func (p RuleProbe) Probe(ctx context.Context) (answered bool, err error) {
 func (p RuleProbe) probe(ctx context.Context, client dynamic.NamespaceableResourceInterface, version string) (answered bool, err error) {
 	rule := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": resourceapi.GroupName + "/" + version, "kind": "DeviceTaintRule",
-		"metadata": map[string]any{"name": ProbeName},
+		"metadata": map[string]any{"name": controllers.ProbeName},
 		"spec": map[string]any{
 			"deviceSelector": map[string]any{"driver": "probe.dra-steward.io", "pool": "none", "device": "none"},
 			"taint":          map[string]any{"key": "dra-steward.io/probe", "effect": string(resourceapi.DeviceTaintEffectNone)},
 		},
 	}}
 	// A remaining rule can have an old condition.
-	if err := client.Delete(ctx, ProbeName, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+	if err := client.Delete(ctx, controllers.ProbeName, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		return false, err
 	}
 	if _, err := client.Create(ctx, rule, metav1.CreateOptions{FieldManager: FieldManager}); err != nil {
@@ -327,7 +325,7 @@ func (p RuleProbe) probe(ctx context.Context, client dynamic.NamespaceableResour
 	}
 	defer func() {
 		// The next probe deletes a rule that remains.
-		_ = client.Delete(context.WithoutCancel(ctx), ProbeName, metav1.DeleteOptions{})
+		_ = client.Delete(context.WithoutCancel(ctx), controllers.ProbeName, metav1.DeleteOptions{})
 	}()
 	return p.wait(ctx, client)
 }
@@ -350,7 +348,7 @@ func (p RuleProbe) wait(ctx context.Context, client dynamic.NamespaceableResourc
 			return false, nil
 		case <-tick.C:
 		}
-		rule, err := client.Get(ctx, ProbeName, metav1.GetOptions{})
+		rule, err := client.Get(ctx, controllers.ProbeName, metav1.GetOptions{})
 		if err != nil {
 			return false, err
 		}

@@ -119,18 +119,18 @@ func (c *Controller) record(first *podState, now time.Time) *journalRecord {
 // record returns a record of the causes of the next pods and of those that have evicted pods and are
 // not calm, and their indexes in it. Of other causes a restart counts all pods again: they are
 // pending. So the size depends on the rate of evictions, not on the number of rules.
-func (l *causeStats) record(ofNext map[cause]struct{}, now time.Time) (*journalRecord, map[cause]int) {
+func (s *causeStats) record(ofNext map[cause]struct{}, now time.Time) (*journalRecord, map[cause]int) {
 	record, places := &journalRecord{}, map[cause]int{}
-	for of, a := range l.byCause {
+	for of, a := range s.byCause {
 		calm := a.pending == 0 && now.Sub(a.window.last) >= breakerCalm
 		if _, next := ofNext[of]; !next && (calm || a.window.pods == a.window.pending()) {
 			continue
 		}
 		counts, portions, evicted := a.window.counts(), map[string]recordedPortion{}, []string(nil)
-		for namespace, s := range a.window.portions {
-			if s.pods > s.pending {
+		for namespace, its := range a.window.portions {
+			if its.pods > its.pending {
 				evicted = append(evicted, namespace)
-				portions[namespace] = s.record()
+				portions[namespace] = its.record()
 			}
 		}
 		slices.Sort(evicted)
@@ -231,8 +231,8 @@ func (r *recordedCause) valid() bool {
 	return min(r.Evicted, r.Pods, r.Devices, r.Claims) >= 0
 }
 
-func (l *causeStats) recall(r recordedCause) {
-	a := l.of(cause{rule: r.Rule, driver: r.Driver})
+func (s *causeStats) recall(r recordedCause) {
+	a := s.of(cause{rule: r.Rule, driver: r.Driver})
 	a.evicted, a.recalled = r.Evicted, r.Evicted
 	a.window = newBreakerWindow()
 	a.window.pods, a.window.last = r.Pods, r.Last
@@ -242,10 +242,10 @@ func (l *causeStats) recall(r recordedCause) {
 		if its := r.Portions[namespace]; a.window.portions[namespace] == nil {
 			pods := max(its.Pods, 1)
 			a.window.before.pods = max(a.window.before.pods-pods, 0)
-			a.window.change(namespace, func(s *portion) {
-				s.pods, s.before, s.last = pods, min(its.Weight, pods), its.Last
+			a.window.change(namespace, func(of *portion) {
+				of.pods, of.before, of.last = pods, min(its.Weight, pods), its.Last
 				if its.Last.IsZero() {
-					s.last = r.Last
+					of.last = r.Last
 				}
 			})
 		}

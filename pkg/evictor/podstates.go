@@ -372,35 +372,35 @@ func (r *reasons) verdict() Verdict {
 }
 
 // set stores a decision.
-func (c *podState) set(d decision) {
-	c.verdict, c.held, c.preview, c.shares = reasonsOf(d.verdict), reasonsOf(d.plan.held), reasonsOf(d.preview), d.plan.shares
-	if c.plan = c.verdict; !d.plan.whole(d.verdict) {
-		c.plan = reasonsOf(d.plan.Verdict)
+func (s *podState) set(d decision) {
+	s.verdict, s.held, s.preview, s.shares = reasonsOf(d.verdict), reasonsOf(d.plan.held), reasonsOf(d.preview), d.plan.shares
+	if s.plan = s.verdict; !d.plan.whole(d.verdict) {
+		s.plan = reasonsOf(d.plan.Verdict)
 	}
 }
 
 // decision returns the last decision.
-func (c *podState) decision() decision {
-	return decision{verdict: c.verdict.verdict(), plan: c.planned(), preview: c.preview.verdict(), ending: c.ending}
+func (s *podState) decision() decision {
+	return decision{verdict: s.verdict.verdict(), plan: s.planned(), preview: s.preview.verdict(), ending: s.ending}
 }
 
-func (c *podState) planned() plan {
-	return plan{Verdict: c.plan.verdict(), held: c.held.verdict(), shares: c.shares}
+func (s *podState) planned() plan {
+	return plan{Verdict: s.plan.verdict(), held: s.held.verdict(), shares: s.shares}
 }
 
 // idle reports whether the state has no reasons.
-func (c *podState) idle() bool { return c.verdict == nil && c.preview == nil }
+func (s *podState) idle() bool { return s.verdict == nil && s.preview == nil }
 
 // state is the state in metrics, empty for a pod that they do not count.
-func (c *podState) state() string {
+func (s *podState) state() string {
 	switch {
-	case c.stage == done || c.verdict == nil:
+	case s.stage == done || s.verdict == nil:
 		return ""
-	case c.stage == paused:
+	case s.stage == paused:
 		return "paused"
-	case c.plan != nil:
+	case s.plan != nil:
 		return "planned"
-	case c.held != nil:
+	case s.held != nil:
 		return "held"
 	}
 	return "observed"
@@ -428,8 +428,8 @@ func (k *clock) time(m moment) time.Time {
 }
 
 // compare is the order of the queue.
-func (c *podState) compare(d *podState) int {
-	return cmp.Or(c.at.Compare(d.at), cmp.Compare(c.uid, d.uid))
+func (s *podState) compare(d *podState) int {
+	return cmp.Or(s.at.Compare(d.at), cmp.Compare(s.uid, d.uid))
 }
 
 // evictionQueue is a heap of pods by the time of their eviction. It has no stale entries.

@@ -21,6 +21,7 @@ import (
 	acbeta "k8s.io/client-go/applyconfigurations/resource/v1beta2"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/dra-steward/dra-steward/internal/controllers"
 	"github.com/dra-steward/dra-steward/internal/guard"
 )
 
@@ -95,7 +96,7 @@ func (s *statuses) ruleChanged(before, after *resourceapi.DeviceTaintRule) {
 	if before != nil && (after == nil || after.UID != before.UID) {
 		s.forget(before)
 	}
-	if after == nil || after.Name == ProbeName {
+	if after == nil || after.Name == controllers.ProbeName {
 		return
 	}
 	s.mutex.Lock()

@@ -47,7 +47,7 @@ func TestFullDevice(t *testing.T) {
 	if len(keys) != 3 || keys[2].Name.Qualified != "x.io/low" || keys[2].Skipped != 1 {
 		t.Errorf("want x.io/low skipped: %+v", keys)
 	}
-	if !report(r, "low").Conflicting() || report(r, "high").Conflicting() {
+	if !conflicting(report(r, "low")) || conflicting(report(r, "high")) {
 		t.Error("the skipped patch conflicts, the other does not")
 	}
 }
@@ -83,7 +83,7 @@ func TestListInACrowdedSlice(t *testing.T) {
 	}
 	list := set(resourceapi.DeviceAttribute{BoolValues: []bool{true}})
 	p := object("p", 0, spec{Attributes: attrs{"gpu.example.com/one": list, "x.io/list": list}})
-	if r := apply(t, slice(devices...), p); r.Slice != r.Published || !report(r, "p").Conflicting() {
+	if r := apply(t, slice(devices...), p); r.Slice != r.Published || !conflicting(report(r, "p")) {
 		t.Error("a slice of more than 64 devices can have no lists")
 	}
 	if r := apply(t, slice(devices[1:]...), p); len(r.Slice.Spec.Devices[0].Attributes["one"].BoolValues) != 1 {

@@ -114,16 +114,6 @@ type KeyReport struct {
 	By string
 }
 
-// Conflicting reports whether another patch of the same priority won a key of this one.
-func (r *Summary) Conflicting() bool {
-	for _, k := range r.keys {
-		if k.Skipped > 0 || k.Tied > 0 {
-			return true
-		}
-	}
-	return false
-}
-
 // Keys returns the outcome for each attribute and capacity, attributes first, in the order
 // of their names.
 func (r *Summary) Keys() []KeyReport {

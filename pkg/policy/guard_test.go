@@ -54,9 +54,9 @@ func sameAsReference(t *testing.T, e *Engine, req Request) (said int) {
 	return len(want.Violations) + len(want.Failures)
 }
 
-// TestGuardsOfTheLibrary: the library with and without its guards says the same of
+// TestPrefiltersOfTheLibrary: the library with and without its guards says the same of
 // generated writes, with parameters and modes that differ by namespace.
-func TestGuardsOfTheLibrary(t *testing.T) {
+func TestPrefiltersOfTheLibrary(t *testing.T) {
 	set, err := Parse(t.Context(), Library())
 	if err != nil {
 		t.Fatal(err)
@@ -85,9 +85,9 @@ func TestGuardsOfTheLibrary(t *testing.T) {
 	}
 }
 
-// TestGuardsOfAnyPolicy does the same with generated policies: guards are made of any
+// TestPrefiltersOfAnyPolicy does the same with generated policies: guards are made of any
 // mixture of conditions, among them some that fail.
-func TestGuardsOfAnyPolicy(t *testing.T) {
+func TestPrefiltersOfAnyPolicy(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	said, guarded := 0, 0
 	for range 6 {
@@ -229,7 +229,7 @@ func anyWrite(random *rand.Rand) Request {
 			req.Old = anyRule(random, one)
 		}
 		if random.IntN(2) == 0 {
-			req.Impact = &Impact{Counts: guard.Counts{Devices: random.IntN(5), DriverDevices: 5, Pods: random.IntN(5), Namespaces: random.IntN(30)}}
+			req.Impact = &guard.Impact{Counts: guard.Counts{Devices: random.IntN(5), DriverDevices: 5, Pods: random.IntN(5), Namespaces: random.IntN(30)}}
 		}
 	}
 	return req

@@ -233,11 +233,11 @@ var valueFields = map[string]func(*subject) scalar{
 	"generatedBy":                func(s *subject) scalar { return textOf(s.author()) },
 	"dryRun":                     func(s *subject) scalar { return truthOf(s.DryRun) },
 	"user.name":                  func(s *subject) scalar { return textOf(s.User) },
-	"impact.devices":             func(s *subject) scalar { return s.hit(func(i *Impact) int { return i.Devices }) },
-	"impact.driverDevices":       func(s *subject) scalar { return s.hit(func(i *Impact) int { return i.DriverDevices }) },
-	"impact.claims":              func(s *subject) scalar { return s.hit(func(i *Impact) int { return i.Claims }) },
-	"impact.pods":                func(s *subject) scalar { return s.hit(func(i *Impact) int { return i.Pods }) },
-	"impact.namespaces":          func(s *subject) scalar { return s.hit(func(i *Impact) int { return i.Namespaces }) },
+	"impact.devices":             func(s *subject) scalar { return s.hit(func(i *guard.Impact) int { return i.Devices }) },
+	"impact.driverDevices":       func(s *subject) scalar { return s.hit(func(i *guard.Impact) int { return i.DriverDevices }) },
+	"impact.claims":              func(s *subject) scalar { return s.hit(func(i *guard.Impact) int { return i.Claims }) },
+	"impact.pods":                func(s *subject) scalar { return s.hit(func(i *guard.Impact) int { return i.Pods }) },
+	"impact.namespaces":          func(s *subject) scalar { return s.hit(func(i *guard.Impact) int { return i.Namespaces }) },
 	"taintRule.key":              func(s *subject) scalar { return s.taint(s.rule(), func(t taint) string { return t.Key }) },
 	"taintRule.value":            func(s *subject) scalar { return s.taint(s.rule(), func(t taint) string { return t.Value }) },
 	"taintRule.effect":           func(s *subject) scalar { return s.taint(s.rule(), func(t taint) string { return string(t.Effect) }) },
@@ -266,7 +266,7 @@ func (s *subject) taint(rule *resourceapi.DeviceTaintRule, of func(taint) string
 	return textOf(of(rule.Spec.Taint))
 }
 
-func (s *subject) hit(of func(*Impact) int) scalar {
+func (s *subject) hit(of func(*guard.Impact) int) scalar {
 	if s.Impact == nil {
 		return scalar{}
 	}
@@ -354,7 +354,7 @@ var (
 	budgetKeys = keysOf("namespace", "name", "pods", "allowed")
 )
 
-func impact(i *Impact) *ast.Term {
+func impact(i *guard.Impact) *ast.Term {
 	if i == nil {
 		return ast.NullTerm()
 	}

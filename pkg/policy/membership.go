@@ -46,7 +46,7 @@ func (m *memberships) walk(node any) {
 
 func (m *memberships) check(call []*ast.Term, at *ast.Location) {
 	if len(call) == 3 && call[0].Equal(member) && mixed(call[2].Value) {
-		m.errs = append(m.errs, located{at, errMixed})
+		m.errs = append(m.errs, positionedError{at, errMixed})
 	}
 }
 

@@ -33,25 +33,25 @@ func (p Problem) String() string {
 // Error is the same as String.
 func (p Problem) Error() string { return p.String() }
 
-// located is an error with its place.
-type located struct {
+// positionedError is an error with its place.
+type positionedError struct {
 	at  *ast.Location
 	err error
 }
 
 // at returns an error with its place; the arguments are those of [fmt.Errorf].
 func at(place *ast.Location, format string, a ...any) error {
-	return located{place, fmt.Errorf(format, a...)}
+	return positionedError{place, fmt.Errorf(format, a...)}
 }
 
-func (l located) Error() string {
-	if l.at == nil {
-		return l.err.Error()
+func (e positionedError) Error() string {
+	if e.at == nil {
+		return e.err.Error()
 	}
-	return fmt.Sprintf("%s:%d: %v", l.at.File, l.at.Row, l.err)
+	return fmt.Sprintf("%s:%d: %v", e.at.File, e.at.Row, e.err)
 }
 
-func (l located) Unwrap() error { return l.err }
+func (e positionedError) Unwrap() error { return e.err }
 
 // Problems are what an error of [Parse], [Compile] or [TestReport.Err] is made of, in its
 // order.
@@ -75,7 +75,7 @@ func Problems(err error) []Problem {
 		return []Problem{p.in(err.Location)}
 	case Problem:
 		return []Problem{err}
-	case located:
+	case positionedError:
 		return []Problem{Problem{Message: err.err.Error()}.in(err.at)}
 	default:
 		return []Problem{{Message: err.Error()}}

@@ -36,7 +36,7 @@ type Request struct {
 	// Parameters know the schemas of opaque parameters; nil knows none.
 	Parameters validate.Parameters
 	// Impact is what the write affects; nil if it is not known.
-	Impact *Impact
+	Impact *guard.Impact
 	// WithoutPreviews says that no DeviceTaintRule can be previewed, as before Kubernetes 1.35,
 	// which has no effect None: each counts as previewed.
 	WithoutPreviews bool
@@ -62,9 +62,6 @@ type ClusterData interface {
 	// not everything is read.
 	TaintKey(key string) (known, sure bool)
 }
-
-// Impact is what a write affects.
-type Impact = guard.Impact
 
 // A Violation is one problem that a policy reports.
 type Violation struct {

@@ -3,7 +3,6 @@ package review
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"slices"
 
@@ -11,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/config"
 	"github.com/dra-steward/dra-steward/internal/manifest"
 	"github.com/dra-steward/dra-steward/internal/parameters"
 	"github.com/dra-steward/dra-steward/internal/ruleid"
@@ -24,18 +24,18 @@ import (
 func New(c v1alpha1.StewardConfiguration) (Reviewer, error) {
 	severities, wrongRules := siteSeverities(c.Mode, c.Rules)
 	exemptions, wrongExemptions := siteExemptions(c)
-	parameters, wrongSchemas := Parameters(c)
+	schemas, wrongSchemas := parameters.Site(c)
 	publishers, wrongDrivers := sitePublishers(c.Drivers)
 	profile, wrongServer := serverProfile(c.Server)
 	wrongLabels := checkProtectedLabels(c.ProtectedLabels)
 	_, wrongGuard := GuardSettings(c)
 	wrongPods := checkDriverPods(c.DriverPods)
 	r := Reviewer{
-		Limits: validate.Limits(c.Limits), Defaults: mutate.Settings(c.Defaults), Profile: profile, Parameters: parameters,
+		Limits: validate.Limits(c.Limits), Defaults: mutate.Settings(c.Defaults), Profile: profile, Parameters: schemas,
 		severities: severities, exemptions: exemptions, publishers: publishers, forceDeleters: validate.Deleters(c.ForceDeletion), driverPods: c.DriverPods, protected: c.ProtectedLabels, onPolicyError: c.Policies.OnError, guarding: newGuarding(c), expressions: &validate.Expressions{},
 		observes: c.Mode == v1alpha1.ModeObserve,
 	}
-	return r, errors.Join(CheckMode(c.Mode), r.Limits.Validate(), r.Defaults.Validate(), wrongRules, wrongExemptions, wrongServer, wrongSchemas, wrongDrivers, wrongGuard, wrongLabels, wrongPods)
+	return r, errors.Join(config.CheckMode(c.Mode), r.Limits.Validate(), r.Defaults.Validate(), wrongRules, wrongExemptions, wrongServer, wrongSchemas, wrongDrivers, wrongGuard, wrongLabels, wrongPods)
 }
 
 // severities are those of rules that differ from Error, by ID.
@@ -78,7 +78,7 @@ func siteSeverities(mode v1alpha1.Mode, rules map[string]v1alpha1.Rule) (severit
 		case !known(id):
 			errs = append(errs, field.Invalid(at, id, noSuchRule(id)))
 		case err != nil:
-			errs = append(errs, field.NotSupported(at.Child("severity"), rules[id].Severity, validate.SeverityNames()))
+			errs = append(errs, field.NotSupported(at.Child("severity"), rules[id].Severity, severityNames()))
 		case severity == validate.Error && slices.ContainsFunc(validate.Rules(), func(d validate.Description) bool {
 			return d.ID == id && d.CrossObject && slices.Equal(d.Kinds, []string{"ResourceSlice"})
 		}):
@@ -88,6 +88,14 @@ func siteSeverities(mode v1alpha1.Mode, rules map[string]v1alpha1.Rule) (severit
 		}
 	}
 	return all, errors.Join(errs...)
+}
+
+// severityNames are what validate.ParseSeverity reads.
+func severityNames() (names []string) {
+	for s := validate.Error; s <= validate.Off; s++ {
+		names = append(names, s.String())
+	}
+	return names
 }
 
 // noSuchRule says that no rule and no default has the ID, with the nearest one that there is.
@@ -108,26 +116,6 @@ func noSuchRule(id string) string {
 func known(id string) bool {
 	return id == ruleid.FieldDropped || slices.ContainsFunc(validate.Rules(), func(d validate.Description) bool { return d.ID == id }) ||
 		slices.ContainsFunc(mutate.Defaults(), func(d mutate.Description) bool { return d.ID == id })
-}
-
-// Parameters returns the schemas of a site: those that come with dra-steward, those in
-// its configuration, and those in folders; of two for one kind the later one counts.
-func Parameters(c v1alpha1.StewardConfiguration, folders ...fs.FS) (*parameters.Library, error) {
-	library, err := parameters.Default()
-	if err != nil || len(c.OpaqueParameters.Schemas)+len(folders) == 0 {
-		return library, err
-	}
-	library = library.Clone()
-	var errs []error
-	for i, schema := range c.OpaqueParameters.Schemas {
-		if err := library.Add(schema); err != nil {
-			errs = append(errs, field.Invalid(field.NewPath("opaqueParameters", "schemas").Index(i), field.OmitValueType{}, err.Error()))
-		}
-	}
-	for _, folder := range folders {
-		errs = append(errs, library.Load(folder))
-	}
-	return library, errors.Join(errs...)
 }
 
 // parameters are those of the Reviewer.

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/ruleid"
 	"github.com/dra-steward/dra-steward/pkg/mutate"
 )
 
@@ -62,7 +63,7 @@ func siteExemptions(c v1alpha1.StewardConfiguration) (exemptions, error) {
 			required("rules", `name the rules, or "*" for all`)
 		}
 		for j, id := range e.Rules {
-			if !known(id) && !IsPolicy(id) && !(id == everyRule && len(e.Rules) == 1) {
+			if !known(id) && !ruleid.IsPolicy(id) && !(id == everyRule && len(e.Rules) == 1) {
 				errs = append(errs, field.Invalid(at.Child("rules").Index(j), id, noSuchRule(id)))
 			}
 		}
@@ -92,7 +93,7 @@ func (r Reviewer) Expired(now time.Time) (places []int) {
 // been weighed already.
 func (r Reviewer) reason(rule string, req Request) (reason, place string) {
 	x := r.exemptions
-	if x.system(req) && !(IsPolicy(rule) && x.generated(req)) {
+	if x.system(req) && !(ruleid.IsPolicy(rule) && x.generated(req)) {
 		return systemReason, "systemUsers"
 	}
 	for i, e := range x.list {

@@ -31,8 +31,8 @@ func (x exemptions) generated(req Request) bool {
 
 const controllerManager = "system:kube-controller-manager"
 
-// A copied is a claim that the claim controller has copied from a template.
-type copied struct {
+// A templateClaim is a claim that the claim controller has copied from a template.
+type templateClaim struct {
 	reviewer  Reviewer
 	request   Request
 	spec      *resourceapi.ResourceClaimSpec
@@ -41,43 +41,43 @@ type copied struct {
 	isCreated bool
 }
 
-// copied returns the claim of a request, nil unless the claim controller has made it.
-func (r Reviewer) copied(req Request, object any) *copied {
+// templateClaim returns the claim of a request, nil unless the claim controller has made it.
+func (r Reviewer) templateClaim(req Request, object any) *templateClaim {
 	claim, is := object.(*resourceapi.ResourceClaim)
 	if !is || !r.exemptions.generated(req) {
 		return nil
 	}
-	return &copied{reviewer: r, request: req, spec: &claim.Spec}
+	return &templateClaim{reviewer: r, request: req, spec: &claim.Spec}
 }
 
 // template returns when the template was created, and asks for that once.
-func (c *copied) template() (time.Time, bool) {
-	if !c.asked && c.reviewer.Templates != nil {
-		c.created, c.isCreated = c.reviewer.Templates.Oldest(c.request.Namespace, c.spec)
+func (t *templateClaim) template() (time.Time, bool) {
+	if !t.asked && t.reviewer.Templates != nil {
+		t.created, t.isCreated = t.reviewer.Templates.Oldest(t.request.Namespace, t.spec)
 	}
-	c.asked = true
-	return c.created, c.isCreated
+	t.asked = true
+	return t.created, t.isCreated
 }
 
 // why says why a policy that denies only warns of the claim; empty if it denies. To
 // refuse the claim leaves a pod pending, so that needs a template which the policy must
 // have refused: younger than the policy, and not by an author who may have been exempt.
-func (c *copied) why(code string) string {
+func (t *templateClaim) why(code string) string {
 	var since time.Time
-	known := c.reviewer.PoliciesSince != nil
+	known := t.reviewer.PoliciesSince != nil
 	if known {
-		since, known = c.reviewer.PoliciesSince(code)
+		since, known = t.reviewer.PoliciesSince(code)
 	}
 	if !known {
 		return "since when the policy is in force is not known"
 	}
-	created, known := c.template()
+	created, known := t.template()
 	switch {
 	case !known:
 		return "the age of its template is not known"
 	case !created.After(since):
 		return fmt.Sprintf("its template is older than the policy, which is in force since %s", since.UTC().Format(time.RFC3339))
-	case c.reviewer.maySpare(code, c.request.Namespace, created):
+	case t.reviewer.maySpare(code, t.request.Namespace, created):
 		return "the author of its template may have been exempt"
 	default:
 		return ""
@@ -86,11 +86,11 @@ func (c *copied) why(code string) string {
 
 // weigh returns a finding as it counts for the claim, false for one that is for the audit
 // log only: warnings to a controller are not read.
-func (c *copied) weigh(f Finding) (Finding, bool) {
+func (t *templateClaim) weigh(f Finding) (Finding, bool) {
 	if f.Severity != validate.Error {
 		return f, false
 	}
-	if why := c.why(f.Rule); why != "" {
+	if why := t.why(f.Rule); why != "" {
 		f.Severity = validate.Warning
 		f.Message += "; only a warning: " + why
 	}
@@ -130,7 +130,7 @@ func (r Reviewer) PolicyDigests() map[string]string {
 }
 
 // weigh adds what a policy has found, so far as it counts.
-func (a *Answer) weigh(f Finding, claim *copied, mode policy.Mode) {
+func (a *Answer) weigh(f Finding, claim *templateClaim, mode policy.Mode) {
 	if mode == policy.Off {
 		return
 	}

@@ -47,7 +47,7 @@ func newGuarding(c v1alpha1.StewardConfiguration) guarding {
 		mode:    cmp.Or(c.Guard.Mode, v1alpha1.PolicyMode(policyMode(c.Mode, policy.Deny))),
 		onError: cmp.Or(c.Guard.OnError, v1alpha1.PolicyMode(policy.Deny)),
 		onSum:   cmp.Or(c.Policies.Modes[ruleImpact], v1alpha1.PolicyMode(policy.Deny)),
-		window:  guard.Window{Length: windowOf(c), Thresholds: Thresholds(c)},
+		window:  guard.Window{Length: windowOf(c), Thresholds: guard.Configured(c)},
 
 		limitsStranded: limitsStranded(c),
 	}
@@ -69,7 +69,7 @@ func windowOf(c v1alpha1.StewardConfiguration) time.Duration {
 
 const (
 	// ruleImpact is the policy of the library whose parameters are the thresholds.
-	ruleImpact = "DRA-RULE-004"
+	ruleImpact = guard.ImpactPolicy
 	// ruleEverything is the policy of the library about empty selectors, which is asked
 	// when rules are validated, too.
 	ruleEverything = "DRA-RULE-001"
@@ -121,31 +121,6 @@ func GuardSettings(c v1alpha1.StewardConfiguration) (policy.Settings, error) {
 		errs = append(errs, field.NotSupported(at.Child("onError"), c.Guard.OnError, []string{"deny", "warn"}))
 	}
 	return s, errors.Join(errs...)
-}
-
-// Thresholds are those that a configuration gives to the guard, and to the controllers.
-// What a site's own policies make of them it does not say.
-func Thresholds(c v1alpha1.StewardConfiguration) guard.Thresholds {
-	t := guard.DefaultThresholds()
-	parameters := map[string]any{}
-	_ = json.Unmarshal(c.Policies.Parameters[ruleImpact], &parameters) // what is wrong with them the configuration's check says
-	for _, one := range []struct {
-		parameter string
-		value     *int
-		into      *int
-	}{
-		{"maxPods", c.Guard.Thresholds.Pods, &t.Pods},
-		{"maxNamespaces", c.Guard.Thresholds.Namespaces, &t.Namespaces},
-		{"maxPercent", c.Guard.Thresholds.Percent, &t.Percent},
-	} {
-		if one.value != nil {
-			*one.into = *one.value
-		}
-		if n, is := parameters[one.parameter].(float64); is {
-			*one.into = int(n)
-		}
-	}
-	return t
 }
 
 // Guard checks the impact of a write now: one that makes a DeviceTaintRule evict
@@ -216,7 +191,7 @@ func (a *Answer) measure(r Reviewer, req Request, asked policy.Request) {
 	}
 	acknowledged, err := guard.Acknowledged(annotations)
 	if err != nil {
-		a.append(validate.AcknowledgementError(annotations, err), validate.Error)
+		a.append(guard.AcknowledgementError(annotations, err), validate.Error)
 	}
 	write := guard.Write{Object: asked.Object, Acknowledged: acknowledged, Window: r.guarding.window, Now: req.Now, DryRun: req.DryRun, Bytes: len(req.Object)}
 	if err := r.admit(req.context(), write, func(impact guard.Impact) bool {

@@ -1,30 +1,12 @@
 package review
 
 import (
-	"slices"
-
-	"k8s.io/apimachinery/pkg/util/validation/field"
-
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/ruleid"
 	"github.com/dra-steward/dra-steward/pkg/mutate"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
-
-// Modes are the steps of the ladder, from the one that only looks on to the one that
-// refuses most. docs/operations.md has what each means for each kind of rule.
-func Modes() []v1alpha1.Mode {
-	return []v1alpha1.Mode{v1alpha1.ModeObserve, v1alpha1.ModeWarn, v1alpha1.ModeDefault, v1alpha1.ModeEnforce}
-}
-
-// CheckMode refuses a mode that does not exist. Empty is the default.
-func CheckMode(m v1alpha1.Mode) error {
-	if m == "" || slices.Contains(Modes(), m) {
-		return nil
-	}
-	return field.NotSupported(field.NewPath("mode"), m, Modes())
-}
 
 // ruleSeverity is what becomes in a mode of the severity that a rule has by itself. A rule
 // that only warns does not know enough to refuse: no mode makes it an error.

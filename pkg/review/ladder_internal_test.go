@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/config"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
@@ -36,15 +37,15 @@ func TestLadder(t *testing.T) {
 	}
 	// Each step refuses what the step before it refuses, and no step lets more pass.
 	weight := []policy.Mode{off, audit, warn, deny}
-	for i, mode := range Modes()[1:] {
+	for i, mode := range config.Modes()[1:] {
 		for _, own := range []validate.Severity{e, w, a, o} {
-			if ruleSeverity(mode, own) > ruleSeverity(Modes()[i], own) {
-				t.Errorf("%s is less strict than %s for a rule of severity %s", mode, Modes()[i], own)
+			if ruleSeverity(mode, own) > ruleSeverity(config.Modes()[i], own) {
+				t.Errorf("%s is less strict than %s for a rule of severity %s", mode, config.Modes()[i], own)
 			}
 		}
 		for _, own := range weight {
-			if slices.Index(weight, policyMode(mode, own)) < slices.Index(weight, policyMode(Modes()[i], own)) {
-				t.Errorf("%s is less strict than %s for a policy in %s", mode, Modes()[i], own)
+			if slices.Index(weight, policyMode(mode, own)) < slices.Index(weight, policyMode(config.Modes()[i], own)) {
+				t.Errorf("%s is less strict than %s for a policy in %s", mode, config.Modes()[i], own)
 			}
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -86,14 +85,9 @@ func policyChoices(at *field.Path, modes map[string]v1alpha1.PolicyMode, paramet
 	return outModes, outParameters, errors.Join(errs...)
 }
 
-var policyCode = regexp.MustCompile(`^[A-Z][A-Z0-9]*(-[A-Z0-9]+)+$`)
-
-// IsPolicy reports whether the rule of a finding is the code of a policy.
-func IsPolicy(id string) bool { return policyCode.MatchString(id) }
-
 // evaluate evaluates the policies until ctx ends. A policy in mode deny that could not be
 // evaluated denies, unless the site has set onError to warn.
-func (a *Answer) evaluate(ctx context.Context, engine *policy.Engine, onError v1alpha1.PolicyMode, req policy.Request, claim *copied) {
+func (a *Answer) evaluate(ctx context.Context, engine *policy.Engine, onError v1alpha1.PolicyMode, req policy.Request, claim *templateClaim) {
 	a.Decision = engine.Evaluate(ctx, req)
 	a.leaveToPolicies(engine, req)
 	for _, message := range a.Decision.Messages {
@@ -182,7 +176,7 @@ func (a *Answer) leaveToPolicies(engine *policy.Engine, req policy.Request) {
 // anything that a policy may find.
 func (a *Answer) warnOfPolicies() {
 	for i, f := range a.Findings {
-		if IsPolicy(f.Rule) {
+		if ruleid.IsPolicy(f.Rule) {
 			a.Findings[i].Severity = max(f.Severity, validate.Warning)
 		}
 	}

@@ -350,7 +350,7 @@ func (k kindOf[T]) policies(r Reviewer, answer *Answer, obj *T, old func() (*T, 
 		return err
 	}
 	asked.Old = stored
-	answer.evaluate(req.context(), r.Policies, r.onError(), asked, r.copied(req, asked.Object))
+	answer.evaluate(req.context(), r.Policies, r.onError(), asked, r.templateClaim(req, asked.Object))
 	if req.Kind.Kind == "ResourceSlice" {
 		answer.warnOfPolicies()
 	}

@@ -8,6 +8,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 
+	"github.com/dra-steward/dra-steward/internal/caller"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
@@ -57,7 +58,7 @@ func (a *SliceAuthors) see(driver, pool, user string) {
 	if a.first == nil {
 		a.first, a.pools, a.seed = map[string]string{}, map[uint64]unique.Handle[string]{}, maphash.MakeSeed()
 	}
-	identity := validate.SliceIdentity(user)
+	identity := caller.SliceIdentity(user)
 	if a.first[driver] == "" {
 		if len(a.first) >= maxDrivers {
 			return
@@ -78,7 +79,7 @@ func (k kindOf[T]) sliceAuthors(r Reviewer, object *T, old func() (*T, error), r
 	if !is || r.SliceAuthors == nil || req.User == nil || r.exemptions.system(req) {
 		return nil, nil
 	}
-	identity := validate.SliceIdentity(req.User.Username)
+	identity := caller.SliceIdentity(req.User.Username)
 	if r.SliceAuthors.First(slice.Spec.Driver, "") == identity && r.SliceAuthors.First(slice.Spec.Driver, slice.Spec.Pool.Name) == identity {
 		return nil, nil
 	}

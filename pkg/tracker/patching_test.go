@@ -2,6 +2,7 @@ package tracker
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/pkg/patch"
 )
 
 // color makes a patch that sets the attribute example.com/color.
@@ -78,7 +80,7 @@ func TestPatchReports(t *testing.T) {
 	})
 	var got []string
 	for _, r := range s.current.PatchReports() {
-		got = append(got, fmt.Sprint(r.Patch.Name, " ", r.Report.Slices, " ", r.Report.Devices, " ", r.Report.Conflicting()))
+		got = append(got, fmt.Sprint(r.Patch.Name, " ", r.Report.Slices, " ", r.Report.Devices, " ", slices.ContainsFunc(r.Report.Keys(), func(k patch.KeyReport) bool { return k.Tied > 0 })))
 	}
 	if got := strings.Join(got, ", "); got != "a 2 2 false, b 2 3 true" {
 		t.Error(got)

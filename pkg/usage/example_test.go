@@ -2,7 +2,6 @@ package usage_test
 
 import (
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -42,16 +41,6 @@ func ExampleIndex_Count() {
 	// Output:
 	// 2
 	// 1
-}
-
-// PublishedDevices counts the devices of each driver.
-func ExamplePublishedDevices() {
-	slice := &resourceapi.ResourceSlice{Spec: resourceapi.ResourceSliceSpec{
-		Driver: "gpu.example.com", Pool: resourceapi.ResourcePool{Name: "node-1", ResourceSliceCount: 1},
-		Devices: []resourceapi.Device{{Name: "gpu-0"}, {Name: "gpu-1"}},
-	}}
-	fmt.Println(usage.PublishedDevices(slices.Values([]*resourceapi.ResourceSlice{slice})))
-	// Output: map[gpu.example.com:2]
 }
 
 // Trim is the transform of an informer: it drops the fields that the index does not read.

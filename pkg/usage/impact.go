@@ -209,29 +209,6 @@ func (i Impact) Hit() guard.Hit {
 	return hit
 }
 
-// PublishedDevices counts the devices that each driver publishes, those of outdated
-// generations of a pool apart. Slices of a pool must follow each other.
-func PublishedDevices(slices iter.Seq[*resourceapi.ResourceSlice]) map[string]int {
-	counts := map[string]int{}
-	var driver, pool string
-	var generation int64
-	current := 0
-	for slice := range slices {
-		spec := &slice.Spec
-		if spec.Driver != driver || spec.Pool.Name != pool || spec.Pool.Generation > generation {
-			if spec.Driver == driver && spec.Pool.Name == pool {
-				counts[driver] -= current
-			}
-			driver, pool, generation, current = spec.Driver, spec.Pool.Name, spec.Pool.Generation, 0
-		}
-		if spec.Pool.Generation == generation {
-			current += len(spec.Devices)
-			counts[driver] += len(spec.Devices)
-		}
-	}
-	return counts
-}
-
 // Budgets returns the PodDisruptionBudgets that select a pod, in the order of their names.
 func (i *Index) Budgets(pod *corev1.Pod) (all []*policyv1.PodDisruptionBudget) {
 	i.mutex.RLock()

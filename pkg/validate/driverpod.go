@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/dra-steward/dra-steward/internal/caller"
+	"github.com/dra-steward/dra-steward/internal/condition"
 	"github.com/dra-steward/dra-steward/internal/ruleid"
 )
 
@@ -47,10 +49,6 @@ type DriverPodSettings struct {
 	Deadline metav1.Duration
 }
 
-// NodeController returns the identity of the controllers of kube-controller-manager that delete
-// the pods of nodes that are lost or have a NoExecute taint: node-lifecycle and taint-eviction.
-func NodeController() string { return "system:serviceaccount:kube-system:node-controller" }
-
 // driverPodRule is the rule about pods of drivers.
 func driverPodRule() Rule[*PodDeletion] {
 	return Rule[*PodDeletion]{
@@ -81,8 +79,8 @@ func driverPodInUse(d *PodDeletion, c Pass) field.ErrorList {
 	pod, driver := &d.Pod, d.Driver
 	switch {
 	case driver == nil || len(driver.Prepared) == 0 || c.Author == nil,
-		!IsReady(pod), driver.Other != "",
-		c.Author.Username == NodeController(), Deleters{}.may(*c.Author, pod.Spec.NodeName),
+		!condition.PodReady(pod), driver.Other != "",
+		c.Author.Username == caller.NodeController(), Deleters{}.may(*c.Author, pod.Spec.NodeName),
 		c.DriverPods.Deadline.Duration > 0 && driver.RefusedFor.Duration >= c.DriverPods.Deadline.Duration,
 		pod.Annotations[DriverPodAnnotation] != "" && Publishers(c.DriverPods.Deleters).include(*c.Author):
 		return nil
@@ -111,12 +109,4 @@ func driverPodMessage(pod *corev1.Pod, driver *DriverPod) string {
 	return fmt.Sprintf("driver %s has prepared claims on node %s: %s; without the driver these pods stay Terminating; "+
 		"drain the devices first (kubectl dra-steward drain node/%s); the deletion passes once the pods have ended",
 		strings.Join(drivers, ", "), pod.Spec.NodeName, names, pod.Spec.NodeName)
-}
-
-// IsReady reports whether a pod runs, is ready and is not being deleted.
-func IsReady(pod *corev1.Pod) bool {
-	return pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodRunning &&
-		slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-		})
 }

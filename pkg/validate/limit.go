@@ -196,16 +196,6 @@ var limitFields = []LimitField{
 		func(l *Limits) *int { return &l.DevicesPerClaim }, nil},
 }
 
-// orUpstream returns l with every zero replaced by what the API server allows.
-func (l Limits) orUpstream() Limits {
-	for _, f := range limitFields {
-		if n := f.of(&l); *n == 0 {
-			*n = f.Upstream
-		}
-	}
-	return l
-}
-
 // forProfile returns what is allowed in front of the API server of profile: l, and what that
 // server allows where it is less or l says nothing.
 func (l Limits) forProfile(profile apiserver.Profile) Limits {

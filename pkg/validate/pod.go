@@ -10,6 +10,8 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/dra-steward/dra-steward/internal/caller"
 )
 
 // PodDeletionKind is the kind of a [PodDeletion] in an example.
@@ -33,17 +35,6 @@ type PodDeletion struct {
 type Deleters struct {
 	// Users and Groups are names as the API server authenticates them.
 	Users, Groups []string
-}
-
-// PodRemovers returns the controllers of the control plane that delete pods by force
-// because there is nothing left to wait for: of nodes that are gone, of namespaces that
-// end. With one identity for all controllers it is the first.
-func PodRemovers() []string {
-	return []string{
-		"system:kube-controller-manager",
-		"system:serviceaccount:kube-system:pod-garbage-collector",
-		"system:serviceaccount:kube-system:namespace-controller",
-	}
 }
 
 // PodDeletions returns the rules for deletions of pods.
@@ -108,5 +99,5 @@ func exclusive(claim *resourceapi.ResourceClaim) string {
 // may reports whether a user may delete a pod of a node by force.
 func (d Deleters) may(user authenticationv1.UserInfo, node string) bool {
 	isNode := user.Username == "system:node:"+node && slices.Contains(user.Groups, "system:nodes")
-	return isNode || slices.Contains(PodRemovers(), user.Username) || Publishers(d).include(user)
+	return isNode || slices.Contains(caller.PodRemovers(), user.Username) || Publishers(d).include(user)
 }

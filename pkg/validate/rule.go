@@ -261,9 +261,6 @@ func (s Severity) String() string {
 // MarshalText writes a severity as its name.
 func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// SeverityNames are what ParseSeverity reads.
-func SeverityNames() []string { return slices.Clone(severities[:]) }
-
 // ParseSeverity reads what String writes.
 func ParseSeverity(name string) (Severity, error) {
 	for s, known := range severities {

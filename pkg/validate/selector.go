@@ -339,20 +339,20 @@ func (s *search) run() {
 	order := orderIn(s.clusterView)
 	key := s.key()
 	if order == nil || s.evaluations.CacheBytes < 0 || len(key) > rememberedExpression {
-		s.look(sample(s.clusterView))
+		s.scan(sample(s.clusterView))
 		return
 	}
 	if known, is := order.searches().Get(key); is {
 		s.searched = known
 		return
 	}
-	if s.look(order.sampled); !s.effort.over {
+	if s.scan(order.sampled); !s.effort.over {
 		order.searches().Add(key, s.searched, int64(len(key)+failureBytes*(len(s.classFails)+len(s.fails))))
 	}
 }
 
-// look looks at the sample, and at all others while nothing is found.
-func (s *search) look(sample iter.Seq2[*resourceapi.ResourceSlice, int]) {
+// scan tries the sample, and all others while nothing is found.
+func (s *search) scan(sample iter.Seq2[*resourceapi.ResourceSlice, int]) {
 	s.classFails, s.fails = map[int]*failures{}, map[int]*failures{}
 	for slice, device := range sample {
 		if s.try(slice, device); s.effort.over {

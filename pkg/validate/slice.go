@@ -11,6 +11,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/dra-steward/dra-steward/internal/caller"
 	"github.com/dra-steward/dra-steward/pkg/validate/internal/form"
 	"github.com/dra-steward/dra-steward/pkg/validate/internal/walk"
 )
@@ -80,14 +81,6 @@ type SliceAuthors interface {
 	First(driver, pool string) string
 }
 
-// SliceIdentity is the identity of a user who publishes slices.
-func SliceIdentity(user string) string {
-	if strings.HasPrefix(user, "system:node:") {
-		return "system:nodes"
-	}
-	return user
-}
-
 func sliceAuthorChanged(slice *resourceapi.ResourceSlice, c Pass) field.ErrorList {
 	if c.Author == nil || c.SliceAuthors == nil {
 		return nil
@@ -95,7 +88,7 @@ func sliceAuthorChanged(slice *resourceapi.ResourceSlice, c Pass) field.ErrorLis
 	if _, named := c.Publishers[slice.Spec.Driver]; named {
 		return nil
 	}
-	spec, author := field.NewPath("spec"), SliceIdentity(c.Author.Username)
+	spec, author := field.NewPath("spec"), caller.SliceIdentity(c.Author.Username)
 	if first := c.SliceAuthors.First(slice.Spec.Driver, ""); first != "" && first != author {
 		return field.ErrorList{authorChanged(spec.Child("driver"), first, "for the driver", c.Author.Username)}
 	}

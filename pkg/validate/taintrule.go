@@ -1,12 +1,9 @@
 package validate
 
 import (
-	"errors"
-
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/guard"
 )
 
@@ -65,21 +62,9 @@ func taintRuleEverything(rule *resourceapi.DeviceTaintRule, _ Pass) field.ErrorL
 
 func taintRuleAcknowledgement(rule *resourceapi.DeviceTaintRule, _ Pass) field.ErrorList {
 	if _, err := guard.Acknowledged(rule.Annotations); err != nil {
-		return field.ErrorList{AcknowledgementError(rule.Annotations, err)}
+		return field.ErrorList{guard.AcknowledgementError(rule.Annotations, err)}
 	}
 	return nil
-}
-
-// AcknowledgementError is what the rule taint-rule-acknowledgement says of annotations.
-func AcknowledgementError(annotations map[string]string, err error) *field.Error {
-	problem := err.Error()
-	if wrong := (guard.CeilingError{}); errors.As(err, &wrong) {
-		problem = wrong.Detail()
-	}
-	found := field.Invalid(field.NewPath("metadata", "annotations").Key(v1alpha1.AcknowledgementAnnotation),
-		annotations[v1alpha1.AcknowledgementAnnotation], problem)
-	found.Origin = "taint-rule-acknowledgement"
-	return found
 }
 
 func taintRuleDriver(rule *resourceapi.DeviceTaintRule, _ Pass) field.ErrorList {

@@ -19,10 +19,10 @@ import (
 )
 
 const (
-	// patience is how long pods with claims wait for patches to be read when the API
+	// timeout is how long pods with claims wait for patches to be read when the API
 	// server answers with errors. That there are none, or that they must not be read,
 	// ends the wait at once.
-	patience = 30 * time.Second
+	timeout = 30 * time.Second
 	// window is how long changes of patches are gathered before they count.
 	window = 5 * time.Millisecond
 )
@@ -172,7 +172,7 @@ func (p *patches) run(ctx context.Context, patches, slices cache.ResourceEventHa
 // wait returns when all patches and slices have been noted, or when there is no sense in
 // waiting.
 func (p *patches) wait(ctx context.Context, patches, slices cache.ResourceEventHandlerRegistration) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	select {
 	case <-patches.HasSyncedChecker().Done():

@@ -324,7 +324,7 @@ func TestCertificateRenewedLate(t *testing.T) {
 		{values{"mode": "selfManaged", "selfManaged": values{"renewBefore": "1h30m20s", "waitAfterChange": "45m"}}, "7000", "4000"},
 		{values{"mode": "selfManaged"}, "91000", "80000"},
 		{values{"mode": "certManager", "certManager": values{"renewBefore": "30h"}}, "58000", "53000"},
-		{values{"existingSecret": "tls", "caBundle": pem, "selfManaged": values{"renewBefore": "1h"}}, "91000", "80000"},
+		{values{"mode": "provided", "existingSecret": "tls", "caBundle": pem, "selfManaged": values{"renewBefore": "1h"}}, "91000", "80000"},
 	} {
 		rule := alerts(t, values{"certificates": c.certificates})["DraStewardCertificateExpires"]
 		if got := fired(t, rule, expires(c.silent)); got != "" {

@@ -24,7 +24,7 @@ func rendered(t *testing.T, kind, name string, more values) *unstructured.Unstru
 	t.Helper()
 	on := values{"enabled": true}
 	room := []any{values{"class": "gpu", "devices": 8, "claims": 2}, values{"class": "nic.example.com", "claims": 5}}
-	v := values{"certificates": values{"existingSecret": "tls", "caBundle": pem}, "controller": values{"capacityMetrics": true},
+	v := values{"certificates": values{"mode": "provided", "existingSecret": "tls", "caBundle": pem}, "controller": values{"capacityMetrics": true},
 		"monitoring": values{"podMonitor": on, "alerts": values{"enabled": true, "classRoom": room}, "dashboard": on}}
 	for key, value := range more {
 		v[key] = value

@@ -14,13 +14,10 @@ import (
 // TestCaBundleIsNotOurs: where somebody else keeps it, no template says anything about
 // caBundle, so that neither helm nor a GitOps tool resets it.
 func TestCaBundleIsNotOurs(t *testing.T) {
-	for mode, want := range map[string]bool{"selfManaged": false, "certManager": false, "provided": true, "": true} {
+	for mode, want := range map[string]bool{"selfManaged": false, "certManager": false, "provided": true} {
 		v := values{"certificates": values{"mode": mode}}
-		switch mode {
-		case "provided":
+		if mode == "provided" {
 			v = with(nil)
-		case "": // of a chart without modes
-			v = values{"certificates": values{"existingSecret": "a", "caBundle": pem}}
 		}
 		objects, err := Render(v, Options{})
 		if err != nil {

@@ -8,7 +8,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/dra-steward/dra-steward/pkg/validate"
+	"github.com/dra-steward/dra-steward/internal/caller"
 )
 
 var guardingDrivers = values{"driverPods": values{"enabled": true, "deadline": "1h", "pods": []any{
@@ -84,7 +84,7 @@ func TestDriverPodConditions(t *testing.T) {
 		"that already ends":  {by: "jane", pod: strings.Replace(pod, "name: a", `name: a, deletionTimestamp: "2026-01-02T03:04:05Z"`, 1)},
 		"that has ended":     {by: "jane", pod: strings.Replace(pod, "Running", "Succeeded", 1)},
 		"that runs nowhere":  {by: "jane", pod: strings.Replace(pod, "nodeName: n1", "", 1)},
-		"by node-controller": {by: validate.NodeController(), pod: pod},
+		"by node-controller": {by: caller.NodeController(), pod: pod},
 	} {
 		if tt.namespace == "" {
 			tt.namespace = "gpu-operator"
@@ -93,7 +93,7 @@ func TestDriverPodConditions(t *testing.T) {
 			t.Errorf("%s: sent is %v", name, sent)
 		}
 	}
-	for _, user := range validate.PodRemovers() {
+	for _, user := range caller.PodRemovers() {
 		if sendsPodWith(t, guardingDrivers, "gpu-operator", "a", driverDeletions, user, nil, pod) {
 			t.Errorf("%s is sent, whom the rule exempts", user)
 		}
@@ -106,7 +106,7 @@ func TestDriverPodConditions(t *testing.T) {
 	if !sendsPodWith(t, guardingDrivers, "kube-system", "any", driverEvictions, "jane", nil, "{metadata: {name: any}}") {
 		t.Error("without a pattern, an eviction in the namespace is not sent")
 	}
-	if sendsPodWith(t, guardingDrivers, "gpu-operator", "gpu-driver-a", driverEvictions, validate.NodeController(), nil, "{metadata: {name: gpu-driver-a}}") {
+	if sendsPodWith(t, guardingDrivers, "gpu-operator", "gpu-driver-a", driverEvictions, caller.NodeController(), nil, "{metadata: {name: gpu-driver-a}}") {
 		t.Error("an eviction by the node controller is sent")
 	}
 }

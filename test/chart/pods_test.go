@@ -15,8 +15,8 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 	"k8s.io/utils/ptr"
 
+	"github.com/dra-steward/dra-steward/internal/caller"
 	"github.com/dra-steward/dra-steward/internal/controllers/extendedresources"
-	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
 var judgingPods = values{"forceDeletion": values{"enabled": true}}
@@ -79,7 +79,7 @@ func TestPodConditions(t *testing.T) {
 	if sendsPod(t, "evictions.validate.dra-steward.io", "jane", nil, "metadata: {name: a}") {
 		t.Error("an ordinary eviction is sent")
 	}
-	for _, user := range validate.PodRemovers() {
+	for _, user := range caller.PodRemovers() {
 		if sendsPod(t, "pods.validate.dra-steward.io", user, ptr.To[int64](0), held) {
 			t.Errorf("%s is sent, whom the rule exempts", user)
 		}

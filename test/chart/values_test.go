@@ -51,6 +51,7 @@ func TestRefusedValues(t *testing.T) {
 		"no certificate":        {values{"certificates": values{"mode": "provided"}}, "kubectl -n dra-steward create secret tls"},
 		"only a Secret":         {values{"certificates": values{"mode": "provided", "existingSecret": "a"}}, `-addext "subjectAltName=DNS:dra-steward.dra-steward.svc"`},
 		"encoded caBundle":      {values{"certificates": values{"mode": "provided", "existingSecret": "a", "caBundle": "TUFB"}}, "--set-file certificates.caBundle"},
+		"a Secret, no mode":     {values{"certificates": values{"existingSecret": "a"}}, "are for certificates.mode provided, which is selfManaged"},
 		"a Secret of no mode":   {values{"certificates": values{"mode": "certManager", "existingSecret": "a"}}, "are for certificates.mode provided, which is certManager"},
 		"validity":              {values{"certificates": values{"selfManaged": values{"validity": "90d"}}}, "/certificates/selfManaged/validity"},
 		"kind of no issuer":     {values{"certificates": values{"mode": "certManager", "certManager": values{"issuerRef": values{"kind": "ClusterIssuer"}}}}, "issuerRef"},

@@ -32,7 +32,7 @@ type large struct {
 func newLarge() *large { return newLargeOf(nodes) }
 
 func newLargeOf(nodes int) *large {
-	w, l := scale.World{Nodes: nodes, Seed: 1}, &large{}
+	w, l := scale.Cluster{Nodes: nodes, Seed: 1}, &large{}
 	l.objects = append(l.objects, &l.merged)
 	for i := range w.Nodes {
 		l.objects = append(l.objects, w.GPUs(i))

@@ -72,14 +72,14 @@ func newRunDir(parent string) (*runDir, error) {
 	if d.path, err = os.MkdirTemp(parent, "run-"); err != nil {
 		return nil, fmt.Errorf("folder for running clusters: %w", err)
 	}
-	if err := d.guard(); err != nil {
+	if err := d.watchParent(); err != nil {
 		return nil, errors.Join(err, d.remove())
 	}
 	return d, nil
 }
 
-// guard locks the folder and starts its watchdog.
-func (d *runDir) guard() error {
+// watchParent locks the folder and starts its watchdog.
+func (d *runDir) watchParent() error {
 	owner, err := os.Create(filepath.Join(d.path, "owner"))
 	if err != nil {
 		return err

@@ -106,7 +106,7 @@ func fullAgent(b *testing.B) (*steward.Agent, *prometheus.Registry) {
 	if err != nil {
 		b.Fatalf("%v: %v, %d pods", err, world.Ready(), len(world.Pods()))
 	}
-	if report := agent.Look(ctx, time.Now()); len(report.Holdings) != fullPods*fullDevices || len(report.Findings) > 0 {
+	if report := agent.Collect(ctx, time.Now()); len(report.Holdings) != fullPods*fullDevices || len(report.Findings) > 0 {
 		b.Fatalf("%d holdings, %d findings", len(report.Holdings), len(report.Findings))
 	}
 	return agent, registry
@@ -178,7 +178,7 @@ func BenchmarkLook(b *testing.B) {
 	agent, _ := fullAgent(b)
 	b.ReportAllocs()
 	for b.Loop() {
-		agent.Look(b.Context(), time.Now())
+		agent.Collect(b.Context(), time.Now())
 	}
 	runtime.GC()
 	var memory runtime.MemStats

@@ -21,7 +21,7 @@ import (
 )
 
 // clusterOf is a world as commands read it.
-func clusterOf(w scale.World) capacity.Cluster {
+func clusterOf(w scale.Cluster) capacity.Cluster {
 	var objects []any
 	c := capacity.Cluster{}
 	for i := range w.Nodes {
@@ -70,7 +70,7 @@ func TestCapacity(t *testing.T) {
 	slowest := time.Duration(0)
 	for _, nodes := range sizes() {
 		debug.FreeOSMemory()
-		c := clusterOf(scale.World{Nodes: nodes, Seed: 1})
+		c := clusterOf(scale.Cluster{Nodes: nodes, Seed: 1})
 		for _, q := range []struct {
 			scope capacity.Scope
 			by    capacity.By
@@ -106,7 +106,7 @@ func TestCapacity(t *testing.T) {
 func TestSummary(t *testing.T) {
 	for _, nodes := range sizes() {
 		for classes, most := range map[int]time.Duration{2: time.Second, 100: 30 * time.Second} {
-			c := clusterOf(scale.World{Nodes: nodes, Seed: 1})
+			c := clusterOf(scale.Cluster{Nodes: nodes, Seed: 1})
 			var more []any
 			for i := range classes - 2 {
 				class := scale.Class(scale.GPUDriver)
@@ -142,7 +142,7 @@ func TestSummary(t *testing.T) {
 func TestCapacityOfPartitions(t *testing.T) {
 	var objects []any
 	c := capacity.Cluster{Nodes: []*corev1.Node{}}
-	w := scale.World{Nodes: 5000, Seed: 1}
+	w := scale.Cluster{Nodes: 5000, Seed: 1}
 	for i := range w.Nodes {
 		c.Nodes = append(c.Nodes, w.Node(i))
 		objects = append(objects, w.Partitions(i)...)
@@ -170,11 +170,11 @@ func TestCapacityOfPartitions(t *testing.T) {
 
 // TestFit: at 5,000 nodes the pods that fit are counted in seconds.
 func TestFit(t *testing.T) {
-	w := scale.World{Nodes: 5000, Seed: 1}
+	w := scale.Cluster{Nodes: 5000, Seed: 1}
 	c := clusterOf(w)
 	pod, _ := w.Workload(0, 1)
 	pod.Spec.NodeName, pod.Name = "", "more"
-	q := capacity.Question{Pod: pod, World: placement.World{View: c.View, Claims: c.Claims, Nodes: c.Nodes, Templates: []*resourceapi.ResourceClaimTemplate{w.Template(0)}}}
+	q := capacity.Question{Pod: pod, Cluster: placement.Cluster{View: c.View, Claims: c.Claims, Nodes: c.Nodes, Templates: []*resourceapi.ResourceClaimTemplate{w.Template(0)}}}
 	q.Pod.Namespace = scale.NamespaceName(0)
 	start := processorTime()
 	r, err := q.Room(t.Context())

@@ -13,7 +13,7 @@ import (
 )
 
 // Node returns a node that is ready.
-func (w World) Node(node int) *corev1.Node {
+func (c Cluster) Node(node int) *corev1.Node {
 	capacity := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("192"), corev1.ResourceMemory: resource.MustParse("2Ti"), corev1.ResourcePods: resource.MustParse("110")}
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: NodeName(node), Labels: map[string]string{
@@ -26,8 +26,8 @@ func (w World) Node(node int) *corev1.Node {
 func rack(node int) string { return fmt.Sprintf("rack-%03d", node/16) }
 
 // GPUs returns the slice of the GPUs of a node.
-func (w World) GPUs(node int) *resourceapi.ResourceSlice {
-	r := w.random("gpus", node)
+func (c Cluster) GPUs(node int) *resourceapi.ResourceSlice {
+	r := c.random("gpus", node)
 	model := []struct{ name, architecture, compute, memory string }{
 		{"NVIDIA A100-SXM4-80GB", "Ampere", "8.0.0", "80Gi"}, {"NVIDIA H100 80GB HBM3", "Hopper", "9.0.0", "80Gi"}, {"NVIDIA H200", "Hopper", "9.0.0", "141Gi"},
 	}[r.IntN(3)]
@@ -44,8 +44,8 @@ func (w World) GPUs(node int) *resourceapi.ResourceSlice {
 }
 
 // NICs returns the slice of the network interfaces of a node.
-func (w World) NICs(node int) *resourceapi.ResourceSlice {
-	r := w.random("nics", node)
+func (c Cluster) NICs(node int) *resourceapi.ResourceSlice {
+	r := c.random("nics", node)
 	slice := sliceOf(NICDriver, node)
 	for i := range PerNode {
 		slice.Spec.Devices = append(slice.Spec.Devices, resourceapi.Device{Name: fmt.Sprintf("nic-%d", i),
@@ -82,18 +82,18 @@ func Class(driver string) *resourceapi.DeviceClass {
 }
 
 // Rule returns a rule for one node or one of its GPUs, of which no pod has to leave: it informs
-// or keeps new claims away. See World.NoExecute for the first.
-func (w World) Rule(rule int) *resourceapi.DeviceTaintRule {
-	r := w.random("rules", rule)
+// or keeps new claims away. See Cluster.NoExecute for the first.
+func (c Cluster) Rule(rule int) *resourceapi.DeviceTaintRule {
+	r := c.random("rules", rule)
 	effect := resourceapi.DeviceTaintEffectNone
 	if rule%2 == 1 {
 		effect = resourceapi.DeviceTaintEffectNoSchedule
 	}
-	selector := &resourceapi.DeviceTaintSelector{Driver: new(GPUDriver), Pool: new(NodeName(r.IntN(w.Nodes)))}
+	selector := &resourceapi.DeviceTaintSelector{Driver: new(GPUDriver), Pool: new(NodeName(r.IntN(c.Nodes)))}
 	if rule%4 < 2 {
 		selector.Device = new(gpuName(r.IntN(PerNode)))
 	}
-	if rule == 0 && w.NoExecute {
+	if rule == 0 && c.NoExecute {
 		effect, selector.Device = resourceapi.DeviceTaintEffectNoExecute, nil
 	}
 	return &resourceapi.DeviceTaintRule{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("rule-%03d", rule)}, Spec: resourceapi.DeviceTaintRuleSpec{
@@ -101,8 +101,8 @@ func (w World) Rule(rule int) *resourceapi.DeviceTaintRule {
 }
 
 // Patch returns a patch that adds the rack of a node to its GPUs.
-func (w World) Patch(patch int) *v1alpha1.ResourceSlicePatch {
-	node := w.random("patches", patch).IntN(w.Nodes)
+func (c Cluster) Patch(patch int) *v1alpha1.ResourceSlicePatch {
+	node := c.random("patches", patch).IntN(c.Nodes)
 	return &v1alpha1.ResourceSlicePatch{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion().String(), Kind: v1alpha1.ResourceSlicePatchKind},
 		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("patch-%03d", patch)},

@@ -7,9 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Partitions returns the pool of a node with one GPU that can be divided, instead of [World.GPUs]:
+// Partitions returns the pool of a node with one GPU that can be divided, instead of [Cluster.GPUs]:
 // into seven parts, two halves, or not at all. The first slice has the counters.
-func (w World) Partitions(node int) []any {
+func (c Cluster) Partitions(node int) []any {
 	counters, devices := sliceOf(GPUDriver, node), sliceOf(GPUDriver, node)
 	counters.Name += "-counters"
 	counters.Spec.Pool.ResourceSliceCount, devices.Spec.Pool.ResourceSliceCount = 2, 2

@@ -18,9 +18,9 @@ import (
 )
 
 // placed is a world as whatif reads it.
-func placed(w scale.World) placement.World {
+func placed(w scale.Cluster) placement.Cluster {
 	c := clusterOf(w)
-	p := placement.World{View: c.View, Nodes: c.Nodes}
+	p := placement.Cluster{View: c.View, Nodes: c.Nodes}
 	for i := range w.Namespaces() {
 		p.Templates = append(p.Templates, w.Template(i))
 	}
@@ -39,7 +39,7 @@ func placed(w scale.World) placement.World {
 func TestWhatif(t *testing.T) {
 	for _, nodes := range sizes() {
 		debug.FreeOSMemory()
-		world := placed(scale.World{Nodes: nodes, Seed: 1})
+		world := placed(scale.Cluster{Nodes: nodes, Seed: 1})
 		for name, taint := range map[string]int{"of nodes": 14, "of a driver": 0} {
 			start := processorTime()
 			var rules []any
@@ -70,7 +70,7 @@ func TestWhatif(t *testing.T) {
 	}
 }
 
-func with(world placement.World, rules []any) placement.World {
+func with(world placement.Cluster, rules []any) placement.Cluster {
 	world.View = placement.With(world.View, rules...)
 	return world
 }

@@ -15,19 +15,19 @@ import (
 const template = "gpu"
 
 // Namespace returns a namespace.
-func (w World) Namespace(namespace int) *corev1.Namespace {
+func (c Cluster) Namespace(namespace int) *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: NamespaceName(namespace)}}
 }
 
 // Template returns the template of the claims of a namespace.
-func (w World) Template(namespace int) *resourceapi.ResourceClaimTemplate {
+func (c Cluster) Template(namespace int) *resourceapi.ResourceClaimTemplate {
 	return &resourceapi.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Name: template, Namespace: NamespaceName(namespace)},
 		Spec: resourceapi.ResourceClaimTemplateSpec{Spec: claimSpec()}}
 }
 
 // Budget returns the budget of a namespace: one pod must stay, and one may go at a time.
-func (w World) Budget(namespace int) *policyv1.PodDisruptionBudget {
-	pods := int32(w.podsOf(namespace))
+func (c Cluster) Budget(namespace int) *policyv1.PodDisruptionBudget {
+	pods := int32(c.podsOf(namespace))
 	return &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: App, Namespace: NamespaceName(namespace)},
 		Spec: policyv1.PodDisruptionBudgetSpec{MaxUnavailable: new(intstr.FromInt32(1)),
 			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": App}}},
@@ -35,9 +35,9 @@ func (w World) Budget(namespace int) *policyv1.PodDisruptionBudget {
 }
 
 // podsOf counts the pods of a namespace.
-func (w World) podsOf(namespace int) (pods int) {
-	for job := namespace; job < w.Jobs(); job += w.Namespaces() {
-		pods += min(PodsPerJob, w.Claims()-job*PodsPerJob)
+func (c Cluster) podsOf(namespace int) (pods int) {
+	for job := namespace; job < c.Jobs(); job += c.Namespaces() {
+		pods += min(PodsPerJob, c.Claims()-job*PodsPerJob)
 	}
 	return pods
 }
@@ -45,10 +45,10 @@ func (w World) podsOf(namespace int) (pods int) {
 // Workload returns a pod and the claim that it has, as they are while the pod runs. What the
 // API server decides is left out: the UID of the pod, of which [Bind] tells the claim. The round
 // is 0 for the first of a job, else that in which the job was replaced.
-func (w World) Workload(claim, round int) (*corev1.Pod, *resourceapi.ResourceClaim) {
+func (c Cluster) Workload(claim, round int) (*corev1.Pod, *resourceapi.ResourceClaim) {
 	job := claim / PodsPerJob
-	node, gpu := w.device(claim)
-	namespace, jobName := NamespaceName(job%w.Namespaces()), fmt.Sprintf("job-%05d-%d", job, round)
+	node, gpu := c.device(claim)
+	namespace, jobName := NamespaceName(job%c.Namespaces()), fmt.Sprintf("job-%05d-%d", job, round)
 	name := fmt.Sprintf("%s-%d", jobName, claim%PodsPerJob)
 	return pod(namespace, name, jobName, NodeName(node)), claimOf(namespace, name+"-gpu", NodeName(node), gpuName(gpu))
 }

@@ -162,7 +162,7 @@ func policies() []mutant {
 func webhooks() []mutant {
 	const bounds, timely, handler = "webhook/bounds.go", "webhook/timely.go", "webhook/handler.go"
 	return []mutant{
-		{name: "the timeout of the API server is not read", file: bounds, old: `patience = min(patience, asked)`, new: `_ = asked`},
+		{name: "the timeout of the API server is not read", file: bounds, old: `timeout = min(timeout, asked)`, new: `_ = asked`},
 		{name: "a request waits until its deadline", file: bounds, old: `time.Until(end)/2`, new: `time.Until(end)*2`},
 		{name: "tenants share one queue", file: bounds, old: `return tenants, "namespace " + h.namespace`, new: `return tenants, "namespace"`},
 		{name: "components have no reserve", file: bounds, old: "	case l.isSystem(h):\n		return components, h.user", new: "	case false:\n		return components, h.user"},
@@ -193,7 +193,7 @@ func commands() []mutant {
 		{name: "tolerated claims are hit", file: usage, old: `if tolerates(h.claim, id, taint) {`, new: `if false {`},
 		{name: "finished pods are hit", file: usage, old: `			if running(pod) {`, new: `			if pod != nil {`},
 		{name: "one tolerated request protects a device", file: usage, old: `&& !evaluator.Evaluate(result.Tolerations, *taint).Forever() {`, new: `&& evaluator.Evaluate(result.Tolerations, *taint) == (toleration.Period{}) {`},
-		{name: "devices of old generations count", file: usage, old: `				counts[driver] -= current`, new: `				_ = current`},
+		{name: "devices of old generations count", file: "internal/guard/published.go", old: `				counts[driver] -= current`, new: `				_ = current`},
 		{name: "a wider selector widens nothing", file: guard, old: `return !covers(old.Spec.DeviceSelector, rule.Spec.DeviceSelector)`, new: `return false`},
 		{name: "a faster drain widens nothing", file: guard, old: `(!drains(old) || rate(drain) > rate(old))`, new: `(!drains(old) || rate(drain) > rate(drain))`},
 		{name: "a resumed drain widens nothing", file: guard, old: `!d.Spec.Paused && !d.Spec.DryRun`, new: `!d.Spec.DryRun`},

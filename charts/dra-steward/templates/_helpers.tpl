@@ -313,19 +313,10 @@ server:
 
 {{- /* The Secret with the certificate, in each mode of certificates. */ -}}
 {{- define "dra-steward.certificateSecret" -}}
-{{- if eq (include "dra-steward.certificateMode" .) "provided" -}}
+{{- if eq .Values.certificates.mode "provided" -}}
 {{- .Values.certificates.existingSecret -}}
 {{- else -}}
 {{ include "dra-steward.fullname" . }}-certificate
-{{- end -}}
-{{- end -}}
-
-{{- /* Values of charts that had no modes go on as they were. */ -}}
-{{- define "dra-steward.certificateMode" -}}
-{{- if and (eq .Values.certificates.mode "selfManaged") .Values.certificates.existingSecret -}}
-provided
-{{- else -}}
-{{ .Values.certificates.mode }}
 {{- end -}}
 {{- end -}}
 
@@ -333,7 +324,7 @@ provided
 renewBefore, before which its successor is served. */ -}}
 {{- define "dra-steward.certificateAlarm" -}}
 {{- $alarm := 86400 -}}
-{{- $mode := include "dra-steward.certificateMode" . -}}
+{{- $mode := .Values.certificates.mode -}}
 {{- if ne $mode "provided" -}}
 {{- $renewed := 0 -}}
 {{- $before := (index .Values.certificates $mode).renewBefore -}}
@@ -347,7 +338,7 @@ renewBefore, before which its successor is served. */ -}}
 
 {{- /* Empty unless the controller keeps the certificate. */ -}}
 {{- define "dra-steward.selfManaged" -}}
-{{- if eq (include "dra-steward.certificateMode" .) "selfManaged" }}true{{ end -}}
+{{- if eq .Values.certificates.mode "selfManaged" }}true{{ end -}}
 {{- end -}}
 
 {{- define "dra-steward.requireCertificate" -}}
@@ -357,7 +348,7 @@ renewBefore, before which its successor is served. */ -}}
 {{- end -}}
 {{- end -}}
 {{- $ca := .Values.certificates.caBundle -}}
-{{- if ne (include "dra-steward.certificateMode" .) "provided" -}}
+{{- if ne .Values.certificates.mode "provided" -}}
 {{- if or .Values.certificates.existingSecret $ca -}}
 {{- fail (printf "certificates.existingSecret and certificates.caBundle are for certificates.mode provided, which is %s: set the mode or leave them out" .Values.certificates.mode) -}}
 {{- end -}}

@@ -9,7 +9,7 @@ clientConfig:
     namespace: {{ .root.Release.Namespace }}
     path: {{ .path }}
     port: 443
-  {{- if eq (include "dra-steward.certificateMode" .root) "provided" }}
+  {{- if eq .root.Values.certificates.mode "provided" }}
   caBundle: {{ .root.Values.certificates.caBundle | b64enc }}
   {{- end }}
 admissionReviewVersions: [v1]
@@ -19,7 +19,7 @@ matchPolicy: Equivalent
 
 {{- /* cert-manager writes the authority of this certificate into caBundle. */ -}}
 {{- define "dra-steward.injectAuthority" -}}
-{{- if eq (include "dra-steward.certificateMode" .) "certManager" }}
+{{- if eq .Values.certificates.mode "certManager" }}
 annotations:
   cert-manager.io/inject-ca-from: {{ .Release.Namespace }}/{{ include "dra-steward.fullname" . }}
 {{- end }}

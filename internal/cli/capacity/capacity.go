@@ -103,11 +103,11 @@ func (o *capacityOptions) taken(ctx context.Context, streams cmdutil.Streams, no
 	if o.Files != nil || o.Class != "" {
 		return nil
 	}
-	ledger, err := o.History(ctx, streams, o.release, now)
+	store, err := o.History(ctx, streams, o.release, now)
 	if err != nil {
 		return nil
 	}
-	taken := ledger.Taken(now.Add(-24*time.Hour), now, func(r *history.Record) bool { return o.Driver == "" || r.Driver == o.Driver })
+	taken := store.Taken(now.Add(-24*time.Hour), now, func(r *history.Record) bool { return o.Driver == "" || r.Driver == o.Driver })
 	minutes := int(taken.Minutes())
 	return &minutes
 }

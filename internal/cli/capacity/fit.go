@@ -32,7 +32,7 @@ type fitOptions struct {
 func fitFormats() []string { return []string{"text"} }
 
 func FitCommand(streams cmdutil.Streams) *cobra.Command {
-	o := fitOptions{SnapshotOptions: clusterread.SnapshotOptions{Claims: true, Nodes: true, Gates: true, World: true}}
+	o := fitOptions{SnapshotOptions: clusterread.SnapshotOptions{Claims: true, Nodes: true, Gates: true, AllPods: true}}
 	c := &cobra.Command{
 		Use:   "fit -f FILE",
 		Short: "Show how many pods or claims of a manifest fit now, on which nodes, and what limits the next",
@@ -110,7 +110,7 @@ func (o *fitOptions) run(ctx context.Context, streams cmdutil.Streams) error {
 	if err != nil {
 		return err
 	}
-	report := fitReport{Subject: asked.subject, Room: room, Replicas: o.replicas, FeatureGates: question.World.Gates.Used()}
+	report := fitReport{Subject: asked.subject, Room: room, Replicas: o.replicas, FeatureGates: question.Cluster.Gates.Used()}
 	if o.replicas > 0 {
 		report.AllFit = new(room.Least >= o.replicas)
 	}
@@ -137,27 +137,27 @@ func (o *fitOptions) check() error {
 
 // question is what is asked of the cluster, of which some devices are drained.
 func (o *fitOptions) question(l *clusterread.Snapshot, asked workload, drained []taints.Target) capacity.Question {
-	world := l.World(o.patched)
-	world.Templates = slices.Concat(l.Templates, asked.Templates)
+	cluster := l.Placement(o.patched)
+	cluster.Templates = slices.Concat(l.Templates, asked.Templates)
 	for _, claim := range asked.Claims {
-		if !slices.ContainsFunc(world.Claims, func(c *resourceapi.ResourceClaim) bool {
+		if !slices.ContainsFunc(cluster.Claims, func(c *resourceapi.ResourceClaim) bool {
 			return c.Name == claim.Name && c.Namespace == claim.Namespace
 		}) {
-			world.Claims = append(world.Claims[:len(world.Claims):len(world.Claims)], claim)
+			cluster.Claims = append(cluster.Claims[:len(cluster.Claims):len(cluster.Claims)], claim)
 		}
 	}
 	if l.PartialClaims {
-		world.Notes = append(world.Notes, "partial view: fewer can fit, because not all claims could be read")
+		cluster.Notes = append(cluster.Notes, "partial view: fewer can fit, because not all claims could be read")
 	}
 	if o.withoutTaints {
-		world.Gates.Features.DeviceTaints = false
+		cluster.Gates.Features.DeviceTaints = false
 	}
-	q := capacity.Question{World: world, Pod: asked.pod, Unordered: l.Minor > 0 && l.Minor < 36}
+	q := capacity.Question{Cluster: cluster, Pod: asked.pod, Unordered: l.Minor > 0 && l.Minor < 36}
 	if len(drained) == 0 {
 		return q
 	}
-	change := q.World.Drained(taints.Cordons(drained), taints.In(drained))
-	q.World, q.Leaving = change.After, change.Leaving
+	change := q.Cluster.Drained(taints.Cordons(drained), taints.In(drained))
+	q.Cluster, q.Leaving = change.After, change.Leaving
 	return q
 }
 

@@ -50,10 +50,10 @@ type feed struct {
 	// release is where the history is.
 	release clusterread.Release
 
-	mutex   sync.Mutex // one read at a time
-	before  *fleet.Fleet
-	world   *fleet.Input
-	worldOf *fleet.Fleet
+	mutex      sync.Mutex // one read at a time
+	before     *fleet.Fleet
+	withPods   *fleet.Input
+	withPodsOf *fleet.Fleet
 }
 
 // feed reads the cluster for the first time.
@@ -103,7 +103,7 @@ func (o *options) feed(ctx context.Context, streams cmdutil.Streams) (*feed, err
 // what is watched.
 func (f *feed) options(ctx context.Context, o *options) console.Options {
 	reader := report.Reader{Source: o.read, Namespace: o.release, Flag: "--release-namespace", Config: o.config}
-	options := console.Options{Cluster: f.cluster, Now: time.Now, FleetWithPods: f.worldFor(ctx), Events: f.readEvents, NodeEvents: f.nodeEvents, Findings: findings(), Name: f.streams.Name, Release: o.release,
+	options := console.Options{Cluster: f.cluster, Now: time.Now, FleetWithPods: f.withPodsFor(ctx), Events: f.readEvents, NodeEvents: f.nodeEvents, Findings: findings(), Name: f.streams.Name, Release: o.release,
 		Report: reader.Report, Policies: reader.Policies}
 	if f.typed != nil {
 		options.History = f.history
@@ -222,9 +222,9 @@ func optional(in *fleet.Input, kind string, err error) error {
 // quiet are streams for reads that show no progress.
 func (f *feed) quiet() cmdutil.Streams { return cmdutil.Streams{Out: io.Discard, Err: io.Discard} }
 
-// worldFor reads the world for a page, as long as the page waits. The watches that this begins go on
+// withPodsFor reads the cluster with its pods for a page, as long as the page waits. The watches that this begins go on
 // until the command ends.
-func (f *feed) worldFor(command context.Context) func(context.Context) (fleet.Input, error) {
+func (f *feed) withPodsFor(command context.Context) func(context.Context) (fleet.Input, error) {
 	type answer struct {
 		in  fleet.Input
 		err error
@@ -232,7 +232,7 @@ func (f *feed) worldFor(command context.Context) func(context.Context) (fleet.In
 	return func(page context.Context) (fleet.Input, error) {
 		read := make(chan answer, 1)
 		go func() {
-			in, err := f.readWorld(command)
+			in, err := f.readWithPods(command)
 			read <- answer{in, err}
 		}()
 		select {
@@ -244,15 +244,15 @@ func (f *feed) worldFor(command context.Context) func(context.Context) (fleet.In
 	}
 }
 
-// readWorld reads the cluster with its pods. What it has read for the fleet that is shown is
+// readWithPods reads the cluster with its pods. What it has read for the fleet that is shown is
 // kept.
-func (f *feed) readWorld(ctx context.Context) (fleet.Input, error) {
+func (f *feed) readWithPods(ctx context.Context) (fleet.Input, error) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
-	if f.world != nil && f.worldOf == f.before && f.source.Watcher == nil {
-		return *f.world, nil
+	if f.withPods != nil && f.withPodsOf == f.before && f.source.Watcher == nil {
+		return *f.withPods, nil
 	}
-	in, err := f.read(ctx, clusterread.SnapshotOptions{Source: f.source, Claims: true, Nodes: true, World: true})
+	in, err := f.read(ctx, clusterread.SnapshotOptions{Source: f.source, Claims: true, Nodes: true, AllPods: true})
 	if err != nil {
 		return in, err
 	}
@@ -264,7 +264,7 @@ func (f *feed) readWorld(ctx context.Context) (fleet.Input, error) {
 			in.NoBudgets, err = true, nil
 		}
 	}
-	f.world, f.worldOf = &in, f.before
+	f.withPods, f.withPodsOf = &in, f.before
 	return in, err
 }
 

@@ -23,7 +23,6 @@ import (
 	"github.com/dra-steward/dra-steward/internal/clusterwrite"
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
 	"github.com/dra-steward/dra-steward/internal/taints"
-	"github.com/dra-steward/dra-steward/pkg/tracker"
 )
 
 // wanted is the drain that arguments and flags ask for.
@@ -81,17 +80,14 @@ func (o drainOptions) named(streams cmdutil.Streams, found *clusterread.Snapshot
 			}
 			continue
 		}
-		name, published, err := deviceNamed(found.View, arg)
-		if meant := scope.Meant(arg); err != nil && meant != "" {
-			return nil, fmt.Errorf("no published device %q: %s", arg, meant)
-		}
+		id, published, err := scope.Device(arg)
 		if err != nil {
 			return nil, err
 		}
 		if !published {
-			fmt.Fprintf(streams.Err, "warning: no ResourceSlice has the device %s\n", name)
+			fmt.Fprintf(streams.Err, "warning: no ResourceSlice has the device %s\n", id)
 		}
-		names = append(names, name)
+		names = append(names, v1alpha1.DeviceName(id))
 	}
 	slices.SortFunc(names, func(a, b v1alpha1.DeviceName) int { return strings.Compare(a.String(), b.String()) })
 	return slices.Compact(names), nil
@@ -118,31 +114,6 @@ func (o drainOptions) drainSelector() *v1alpha1.DrainSelector {
 	return s
 }
 
-// deviceNamed reads a name: in full, or as much of its end as only one published device
-// has.
-func deviceNamed(view *tracker.Snapshot, text string) (name v1alpha1.DeviceName, published bool, err error) {
-	var found []v1alpha1.DeviceName
-	for device := range view.Devices() {
-		name := v1alpha1.DeviceName{Driver: device.Driver(), Pool: device.Pool(), Device: device.Name()}
-		if name.String() == text {
-			return name, true, nil
-		}
-		if strings.HasSuffix(name.String(), "/"+text) && !slices.Contains(found, name) {
-			found = append(found, name)
-		}
-	}
-	first, last := strings.Index(text, "/"), strings.LastIndex(text, "/")
-	switch {
-	case len(found) == 1:
-		return found[0], true, nil
-	case len(found) > 1:
-		return name, false, fmt.Errorf("%q matches %s and %s: name the device in full", text, found[0], found[1])
-	case first <= 0 || first == last || last == len(text)-1:
-		return name, false, fmt.Errorf("%q: no published device has a name with this end; name it in full as DRIVER/POOL/DEVICE (see dra-steward devices)", text)
-	}
-	return v1alpha1.DeviceName{Driver: text[:first], Pool: text[first+1 : last], Device: text[last+1:]}, false, nil
-}
-
 // createOrResume creates the drain; if it exists, the given settings are written and a pause
 // ends.
 func (o drainOptions) createOrResume(ctx context.Context, streams cmdutil.Streams, client *drain.Client, wanted *v1alpha1.DeviceDrain) (*v1alpha1.DeviceDrain, error) {
@@ -163,16 +134,16 @@ func (o drainOptions) createOrResume(ctx context.Context, streams cmdutil.Stream
 }
 
 // checkKept refuses flags with another value than the drain has had since it was created.
-func (o drainOptions) checkKept(there *v1alpha1.DeviceDrain) error {
-	cordon := ptr.Deref(there.Spec.Cordon, v1alpha1.DrainCordon{})
+func (o drainOptions) checkKept(stored *v1alpha1.DeviceDrain) error {
+	cordon := ptr.Deref(stored.Spec.Cordon, v1alpha1.DrainCordon{})
 	for _, kept := range []struct{ flag, given, has string }{
 		{"--cordon-key", o.key, cmp.Or(cordon.Key, v1alpha1.DrainTaintKey)},
-		{"--cordon-value", o.value, cmp.Or(cordon.Value, there.Name)},
-		{"--reason", o.reason, there.Annotations[v1alpha1.ReasonAnnotation]},
-		{"--ticket", o.ticket, there.Annotations[v1alpha1.TicketAnnotation]},
+		{"--cordon-value", o.value, cmp.Or(cordon.Value, stored.Name)},
+		{"--reason", o.reason, stored.Annotations[v1alpha1.ReasonAnnotation]},
+		{"--ticket", o.ticket, stored.Annotations[v1alpha1.TicketAnnotation]},
 	} {
 		if kept.given != "" && kept.given != kept.has {
-			return fmt.Errorf("DeviceDrain %s already exists with %s %q, which stays as it was created: leave the flag out, or choose another --name", there.Name, kept.flag, kept.has)
+			return fmt.Errorf("DeviceDrain %s already exists with %s %q, which stays as it was created: leave the flag out, or choose another --name", stored.Name, kept.flag, kept.has)
 		}
 	}
 	return nil
@@ -180,28 +151,28 @@ func (o drainOptions) checkKept(there *v1alpha1.DeviceDrain) error {
 
 // resumeExisting writes the given settings into the drain that exists, which goes on.
 func (o drainOptions) resumeExisting(ctx context.Context, streams cmdutil.Streams, client *drain.Client, wanted *v1alpha1.DeviceDrain) (*v1alpha1.DeviceDrain, error) {
-	there, err := client.Get(ctx, wanted.Name)
+	stored, err := client.Get(ctx, wanted.Name)
 	if err != nil {
 		return nil, err
 	}
-	if !equality.Semantic.DeepEqual(there.Spec.Devices, wanted.Spec.Devices) || !equality.Semantic.DeepEqual(there.Spec.Selector, wanted.Spec.Selector) {
+	if !equality.Semantic.DeepEqual(stored.Spec.Devices, wanted.Spec.Devices) || !equality.Semantic.DeepEqual(stored.Spec.Selector, wanted.Spec.Selector) {
 		return nil, fmt.Errorf("DeviceDrain %s already exists for other devices: choose another --name", wanted.Name)
 	}
-	if there.Status.CompletionTime != nil && (there.Spec.AtEnd == v1alpha1.EndUncordon || there.Spec.WithoutCordon) {
+	if stored.Status.CompletionTime != nil && (stored.Spec.AtEnd == v1alpha1.EndUncordon || stored.Spec.WithoutCordon) {
 		return nil, fmt.Errorf("DeviceDrain %s has ended at %s and keeps no pods off its devices since: delete it (dra-steward drain --cancel %[1]s) to drain them again, or choose another --name",
-			there.Name, there.Status.CompletionTime.UTC().Format(time.RFC3339))
+			stored.Name, stored.Status.CompletionTime.UTC().Format(time.RFC3339))
 	}
-	if err := o.checkKept(there); err != nil {
+	if err := o.checkKept(stored); err != nil {
 		return nil, err
 	}
-	resumed := there.DeepCopy()
+	resumed := stored.DeepCopy()
 	resumed.Spec.Paused = false
 	if err := o.Set(resumed, o.changed); err != nil {
 		return nil, err
 	}
-	if equality.Semantic.DeepEqual(resumed.Spec, there.Spec) && equality.Semantic.DeepEqual(resumed.Annotations, there.Annotations) {
-		fmt.Fprintf(streams.Out, "devicedrain %s already exists: %s\n", there.Name, clusterwrite.Progress(there))
-		return there, nil
+	if equality.Semantic.DeepEqual(resumed.Spec, stored.Spec) && equality.Semantic.DeepEqual(resumed.Annotations, stored.Annotations) {
+		fmt.Fprintf(streams.Out, "devicedrain %s already exists: %s\n", stored.Name, clusterwrite.Progress(stored))
+		return stored, nil
 	}
 	resumed, err = client.Update(ctx, resumed, false)
 	if err == nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/printable"
 	"github.com/dra-steward/dra-steward/internal/rulebook"
+	"github.com/dra-steward/dra-steward/internal/ruleid"
 	"github.com/dra-steward/dra-steward/pkg/policy"
-	"github.com/dra-steward/dra-steward/pkg/review"
 )
 
 func ExplainCommand(streams cmdutil.Streams) *cobra.Command {
@@ -60,7 +60,7 @@ func explain(streams cmdutil.Streams, book rulebook.Book, policies *policy.Set, 
 		_, err := fmt.Fprint(streams.Out, p.Markdown())
 		return err
 	}
-	if review.IsPolicy(id) {
+	if ruleid.IsPolicy(id) {
 		return fmt.Errorf("the library has no policy %q; \"dra-steward policy explain %s --policies FOLDER\" explains those of a site", id, id)
 	}
 	entry, err := book.Find(id)

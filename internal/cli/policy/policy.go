@@ -18,6 +18,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/manifest"
 	"github.com/dra-steward/dra-steward/internal/policyload"
 	"github.com/dra-steward/dra-steward/internal/printable"
+	"github.com/dra-steward/dra-steward/internal/ruleid"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/review"
 	"github.com/dra-steward/dra-steward/pkg/validate"
@@ -217,7 +218,7 @@ func (o evalOptions) evaluate(streams cmdutil.Streams, reviewer review.Reviewer,
 		return false, err
 	}
 	for _, f := range answer.Findings {
-		if review.IsPolicy(f.Rule) || f.Rule == review.PolicyError {
+		if ruleid.IsPolicy(f.Rule) || f.Rule == review.PolicyError {
 			denied = denied || f.Severity == validate.Error
 			o.print(streams, document, f, map[validate.Severity]string{validate.Error: "deny", validate.Warning: "warn"}[f.Severity])
 		}
@@ -226,7 +227,7 @@ func (o evalOptions) evaluate(streams cmdutil.Streams, reviewer review.Reviewer,
 		o.print(streams, document, f, "audit")
 	}
 	for _, e := range answer.Exempted {
-		if review.IsPolicy(e.Rule) {
+		if ruleid.IsPolicy(e.Rule) {
 			o.print(streams, document, e.Finding, "exempt ("+e.Reason+")")
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/config"
 	"github.com/dra-steward/dra-steward/internal/manifest"
+	"github.com/dra-steward/dra-steward/internal/parameters"
 	"github.com/dra-steward/dra-steward/internal/policyload"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/review"
@@ -133,7 +134,7 @@ func (o benchOptions) costs(ctx context.Context, set *policy.Set, file config.Fi
 	if err != nil {
 		return nil, file.Locate(err)
 	}
-	parameters, err := review.Parameters(file.StewardConfiguration)
+	parameters, err := parameters.Site(file.StewardConfiguration)
 	if err != nil {
 		return nil, file.Locate(err)
 	}

@@ -212,7 +212,7 @@ func stepsFrom(today v1alpha1.Mode) []v1alpha1.Mode {
 	if today == "" {
 		today = v1alpha1.ModeDefault
 	}
-	modes := review.Modes()
+	modes := config.Modes()
 	return modes[max(0, slices.Index(modes, today)):]
 }
 
@@ -284,8 +284,8 @@ func (o reportOptions) eachFile(_ context.Context, streams cmdutil.Streams, _ *t
 	return nil
 }
 
-// A released is what a release says of itself.
-type released struct {
+// A releaseInfo is what a release says of itself.
+type releaseInfo struct {
 	file      config.File
 	set       *policy.Set
 	counters  report.Seen
@@ -295,13 +295,13 @@ type released struct {
 	maps []*corev1.ConfigMap
 }
 
-func (r *released) note(format string, args ...any) {
+func (r *releaseInfo) note(format string, args ...any) {
 	r.notes = append(r.notes, fmt.Sprintf(format, args...))
 }
 
 // follows says the mode of the controller that the values set, if it is not the one that
 // the ladder sets.
-func (r *released) follows(mode evictor.Mode) evictor.Mode {
+func (r *releaseInfo) follows(mode evictor.Mode) evictor.Mode {
 	ladder := evictor.ModeObserve
 	if r.file.Mode == v1alpha1.ModeEnforce {
 		ladder = evictor.ModeAuto

@@ -26,8 +26,8 @@ import (
 	"github.com/dra-steward/dra-steward/internal/manager"
 	"github.com/dra-steward/dra-steward/internal/policyload"
 	"github.com/dra-steward/dra-steward/internal/report"
+	"github.com/dra-steward/dra-steward/internal/ruleid"
 	"github.com/dra-steward/dra-steward/pkg/evictor"
-	"github.com/dra-steward/dra-steward/pkg/review"
 )
 
 // ofRelease selects what the chart installs.
@@ -38,8 +38,8 @@ const askReplica = 5 * time.Second
 
 // release reads the configuration in force, the policies, the counters of the webhook and
 // the settings of the controller.
-func (o reportOptions) release(ctx context.Context, streams cmdutil.Streams) (*released, error) {
-	r := &released{}
+func (o reportOptions) release(ctx context.Context, streams cmdutil.Streams) (*releaseInfo, error) {
+	r := &releaseInfo{}
 	var err error
 	if r.file, err = config.Load(o.config); err != nil {
 		return nil, err
@@ -89,7 +89,7 @@ func (o reportOptions) release(ctx context.Context, streams cmdutil.Streams) (*r
 
 // configMaps reads those of the release, or only the one with its configuration where the user is
 // not allowed to list them.
-func (o reportOptions) configMaps(ctx context.Context, streams cmdutil.Streams, client kubernetes.Interface, r *released) ([]*corev1.ConfigMap, error) {
+func (o reportOptions) configMaps(ctx context.Context, streams cmdutil.Streams, client kubernetes.Interface, r *releaseInfo) ([]*corev1.ConfigMap, error) {
 	maps, err := clusterread.List[*corev1.ConfigMap](ctx, &o.read, streams, "ConfigMaps of namespace "+o.namespace, client.CoreV1().ConfigMaps(o.namespace))
 	if apierrors.IsForbidden(err) {
 		if one, unread := clusterread.Configuration(ctx, client, o.namespace); unread == nil {
@@ -105,7 +105,7 @@ func (o reportOptions) configMaps(ctx context.Context, streams cmdutil.Streams, 
 
 // expose notes which writes are admitted unchecked while the webhook is down, in the modes that
 // refuse writes.
-func (r *released) expose(ctx context.Context, client kubernetes.Interface) {
+func (r *releaseInfo) expose(ctx context.Context, client kubernetes.Interface) {
 	if mode := r.file.Mode; mode == v1alpha1.ModeObserve || mode == v1alpha1.ModeWarn {
 		return
 	}
@@ -120,7 +120,7 @@ func (r *released) expose(ctx context.Context, client kubernetes.Interface) {
 }
 
 // configure takes over the configuration of the release, if it has one.
-func (r *released) configure(maps []*corev1.ConfigMap, wanted bool) (found bool, err error) {
+func (r *releaseInfo) configure(maps []*corev1.ConfigMap, wanted bool) (found bool, err error) {
 	for _, m := range maps {
 		text, has := m.Data["config.yaml"]
 		if !wanted || !has || m.Labels["app.kubernetes.io/name"] != "dra-steward" {
@@ -145,7 +145,7 @@ func policyLister(maps []*corev1.ConfigMap) corelisters.ConfigMapLister {
 
 // ask reads the counters of the webhook's replicas, and how the controller was started. Of
 // pods that are leaving it takes what they still say.
-func (r *released) ask(ctx context.Context, client kubernetes.Interface, pods []*corev1.Pod, maps []*corev1.ConfigMap) error {
+func (r *releaseInfo) ask(ctx context.Context, client kubernetes.Interface, pods []*corev1.Pod, maps []*corev1.ConfigMap) error {
 	r.counters = report.Seen{Findings: map[string]int{}, Defaults: map[string]int{}}
 	controller := false
 	for _, pod := range pods {
@@ -173,7 +173,7 @@ func (r *released) ask(ctx context.Context, client kubernetes.Interface, pods []
 }
 
 // settings are those of the controller's flags.
-func (r *released) settings(pod *corev1.Pod, maps []*corev1.ConfigMap) error {
+func (r *releaseInfo) settings(pod *corev1.Pod, maps []*corev1.ConfigMap) error {
 	var o manager.Options
 	flags := &cobra.Command{Use: "controller"}
 	o.AddFlags(flags)
@@ -237,7 +237,7 @@ func count(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, to
 	// Policies tell apart what was stored before, rules do not.
 	add("dra_steward_policy_results_total", "code", to.Findings, func(l map[string]string) bool { return l["result"] == "violation" })
 	add("dra_steward_admission_findings_total", "rule", to.Findings, func(l map[string]string) bool {
-		return !review.IsPolicy(l["rule"]) && !strings.HasSuffix(l["rule"], "-error")
+		return !ruleid.IsPolicy(l["rule"]) && !strings.HasSuffix(l["rule"], "-error")
 	})
 	add("dra_steward_admission_defaults_total", "default", to.Defaults, func(map[string]string) bool { return true })
 	return nil

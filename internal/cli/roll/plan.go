@@ -32,7 +32,7 @@ type planned struct {
 
 // plan prints what a roll does, node by node. In a server dry run, the API server also checks the roll.
 func (o *options) plan(ctx context.Context, streams cmdutil.Streams, client *roll.Client, wanted *v1alpha1.DeviceRoll) error {
-	o.Claims, o.Nodes, o.Gates, o.World = true, true, true, true
+	o.Claims, o.Nodes, o.Gates, o.AllPods = true, true, true, true
 	l, err := o.Read(ctx, streams)
 	if err != nil {
 		return err
@@ -66,7 +66,7 @@ func (o *options) plan(ctx context.Context, streams cmdutil.Streams, client *rol
 // predict finds the nodes of a roll in their order, and where the pods of each land while the other
 // nodes are in use.
 func predict(ctx context.Context, l *clusterread.Snapshot, wanted *v1alpha1.DeviceRoll) (nodes []planned, _ error) {
-	world, published := l.World(false), roll.Published(wanted.Spec.Driver, l.View)
+	cluster, published := l.Placement(false), roll.Published(wanted.Spec.Driver, l.View)
 	for _, node := range l.Nodes {
 		if len(published[node.Name]) == 0 || !roll.Selects(wanted, node) {
 			continue
@@ -79,7 +79,7 @@ func predict(ctx context.Context, l *clusterread.Snapshot, wanted *v1alpha1.Devi
 		for _, name := range published[node.Name] {
 			has[usage.DeviceID(name)] = true
 		}
-		answer, err := world.Predict(ctx, world.Drained(taints.Cordons(n.devices), func(id usage.DeviceID) bool { return has[id] }))
+		answer, err := cluster.Predict(ctx, cluster.Drained(taints.Cordons(n.devices), func(id usage.DeviceID) bool { return has[id] }))
 		if err != nil {
 			return nil, err
 		}

@@ -19,13 +19,13 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/clusterread"
+	"github.com/dra-steward/dra-steward/internal/controllers"
 	"github.com/dra-steward/dra-steward/internal/controllers/devicehistory"
 	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
 	"github.com/dra-steward/dra-steward/internal/history"
 	"github.com/dra-steward/dra-steward/internal/lease"
 	"github.com/dra-steward/dra-steward/internal/manager"
 	"github.com/dra-steward/dra-steward/internal/plural"
-	"github.com/dra-steward/dra-steward/pkg/evictor"
 )
 
 // uninstall is what uninstall works with.
@@ -138,7 +138,7 @@ func (u *uninstall) cleanRules(ctx context.Context) error {
 		if !is {
 			continue
 		}
-		if u.taintRules == liftRules || rule.GetName() == evictor.ProbeName {
+		if u.taintRules == liftRules || rule.GetName() == controllers.ProbeName {
 			if err = u.lift(ctx, rules, rule); err == nil {
 				u.say("devicetaintrule %s (%s), of %s: deleted", rule.GetName(), describeRule(rule), by)
 			}

@@ -14,9 +14,9 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/controllers"
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
 	"github.com/dra-steward/dra-steward/internal/taints"
-	"github.com/dra-steward/dra-steward/pkg/evictor"
 )
 
 // uninstallOptions are the flags of uninstall.
@@ -141,7 +141,7 @@ func (u *uninstall) confirm(streams cmdutil.Streams) error {
 func ours(rule *unstructured.Unstructured) (by string, is bool) {
 	labels := rule.GetLabels()
 	switch {
-	case rule.GetName() == evictor.ProbeName:
+	case rule.GetName() == controllers.ProbeName:
 		return "a probe of the controller", true
 	case labels[drain.DrainLabel] != "":
 		return "DeviceDrain " + labels[drain.DrainLabel], true

@@ -40,8 +40,8 @@ file says. Objects without a namespace are in that of --namespace or of the kube
 			if err != nil {
 				return err
 			}
-			return o.run(c.Context(), streams, func(_ *clusterread.Snapshot, world placement.World) (placement.Change, error) {
-				return arriving(asked, world), nil
+			return o.run(c.Context(), streams, func(_ *clusterread.Snapshot, cluster placement.Cluster) (placement.Change, error) {
+				return arriving(asked, cluster), nil
 			})
 		},
 	}
@@ -111,11 +111,11 @@ func addUsers(m *clusterread.Manifests) {
 
 // arriving is the change that creates the objects of a file. A claim that exists stays as it is, with its devices: its
 // spec cannot change.
-func arriving(asked *clusterread.Manifests, world placement.World) placement.Change {
-	change := placement.Change{After: world}
-	change.After.Claims = slices.Clone(world.Claims)
+func arriving(asked *clusterread.Manifests, cluster placement.Cluster) placement.Change {
+	change := placement.Change{After: cluster}
+	change.After.Claims = slices.Clone(cluster.Claims)
 	exist := map[types.NamespacedName]bool{}
-	for _, claim := range world.Claims {
+	for _, claim := range cluster.Claims {
 		exist[nameOf(claim)] = true
 	}
 	for _, claim := range asked.Claims {
@@ -123,7 +123,7 @@ func arriving(asked *clusterread.Manifests, world placement.World) placement.Cha
 			change.After.Claims = append(change.After.Claims, claim)
 		}
 	}
-	change.After.Templates = slices.Concat(world.Templates, asked.Templates)
+	change.After.Templates = slices.Concat(cluster.Templates, asked.Templates)
 	for _, w := range asked.Workloads {
 		for i := range w.Replicas {
 			pod := w.Pod.DeepCopy()
@@ -167,13 +167,13 @@ func replaceCommand(streams cmdutil.Streams, use, kind, long string) *cobra.Comm
 			if o.file == "" {
 				return errors.New("-f FILE is missing")
 			}
-			return o.run(c.Context(), streams, func(_ *clusterread.Snapshot, world placement.World) (placement.Change, error) {
+			return o.run(c.Context(), streams, func(_ *clusterread.Snapshot, cluster placement.Cluster) (placement.Change, error) {
 				objects, err := ofFile[manifest.Object](streams, o.file, kind)
 				if err != nil {
 					return placement.Change{}, err
 				}
-				change := world.With(objects...)
-				change.After.Patched = world.Patched || use == "patch"
+				change := cluster.With(objects...)
+				change.After.Patched = cluster.Patched || use == "patch"
 				change.Restarted = true
 				return change, nil
 			})

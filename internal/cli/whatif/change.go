@@ -34,12 +34,12 @@ the pods that wait. -f reads the rules from a file.
   dra-steward whatif taint -l rack=r7 example.com/firmware:NoExecute -o wide
   dra-steward whatif taint -f rule.yaml --from-files cluster/`,
 		RunE: func(c *cobra.Command, args []string) error {
-			return o.run(c.Context(), streams, func(l *clusterread.Snapshot, world placement.World) (placement.Change, error) {
+			return o.run(c.Context(), streams, func(l *clusterread.Snapshot, cluster placement.Cluster) (placement.Change, error) {
 				if err := whole(l); err != nil {
 					return placement.Change{}, err
 				}
 				rules, err := o.rules(streams, l, args)
-				return world.With(rules...), err
+				return cluster.With(rules...), err
 			})
 		},
 	}
@@ -113,8 +113,8 @@ them.
 		Example: `  dra-steward whatif drain node/node-1
   dra-steward whatif drain gpu.example.com/node-1/gpu-0 -o name`,
 		RunE: func(c *cobra.Command, args []string) error {
-			return o.run(c.Context(), streams, func(l *clusterread.Snapshot, world placement.World) (placement.Change, error) {
-				return o.drain(l, world, args)
+			return o.run(c.Context(), streams, func(l *clusterread.Snapshot, cluster placement.Cluster) (placement.Change, error) {
+				return o.drain(l, cluster, args)
 			})
 		},
 	}
@@ -123,7 +123,7 @@ them.
 	return c
 }
 
-func (o *options) drain(l *clusterread.Snapshot, world placement.World, args []string) (placement.Change, error) {
+func (o *options) drain(l *clusterread.Snapshot, cluster placement.Cluster, args []string) (placement.Change, error) {
 	if err := whole(l); err != nil {
 		return placement.Change{}, err
 	}
@@ -131,7 +131,7 @@ func (o *options) drain(l *clusterread.Snapshot, world placement.World, args []s
 	if err != nil {
 		return placement.Change{}, err
 	}
-	return world.Drained(taints.Cordons(found), taints.In(found)), nil
+	return cluster.Drained(taints.Cordons(found), taints.In(found)), nil
 }
 
 func nodeCommand(streams cmdutil.Streams) *cobra.Command {
@@ -143,7 +143,7 @@ func nodeCommand(streams cmdutil.Streams) *cobra.Command {
 		Example: `  dra-steward whatif node node-1 node-2`,
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return o.run(c.Context(), streams, func(l *clusterread.Snapshot, world placement.World) (placement.Change, error) {
+			return o.run(c.Context(), streams, func(l *clusterread.Snapshot, cluster placement.Cluster) (placement.Change, error) {
 				if err := whole(l); err != nil {
 					return placement.Change{}, err
 				}
@@ -151,7 +151,7 @@ func nodeCommand(streams cmdutil.Streams) *cobra.Command {
 				if err != nil {
 					return placement.Change{}, err
 				}
-				return world.WithoutNodes(names...), nil
+				return cluster.WithoutNodes(names...), nil
 			})
 		},
 	}

@@ -53,7 +53,7 @@ Exit codes: 0 all pods land, 1 some do not, 2 the command failed.`,
 }
 
 func newOptions() *options {
-	return &options{SnapshotOptions: clusterread.SnapshotOptions{Claims: true, Nodes: true, Gates: true, World: true}}
+	return &options{SnapshotOptions: clusterread.SnapshotOptions{Claims: true, Nodes: true, Gates: true, AllPods: true}}
 }
 
 func (o *options) addFlags(c *cobra.Command) {
@@ -82,10 +82,10 @@ func (o *options) fileFlag(c *cobra.Command, what string) {
 
 func formats() []string { return cmdutil.OutputFormats("text", "wide", "name") }
 
-// A plan makes a change of a world.
-type plan func(l *clusterread.Snapshot, world placement.World) (placement.Change, error)
+// A plan makes a change of a cluster.
+type plan func(l *clusterread.Snapshot, cluster placement.Cluster) (placement.Change, error)
 
-// run reads the world, predicts the change and prints the answer.
+// run reads the cluster, predicts the change and prints the answer.
 func (o *options) run(ctx context.Context, streams cmdutil.Streams, plan plan) error {
 	if err := cmdutil.CheckOutput(o.output, "text", "wide", "name"); err != nil {
 		return err
@@ -94,12 +94,12 @@ func (o *options) run(ctx context.Context, streams cmdutil.Streams, plan plan) e
 	if err != nil {
 		return err
 	}
-	world := l.World(o.patched)
-	change, err := plan(l, world)
+	cluster := l.Placement(o.patched)
+	change, err := plan(l, cluster)
 	if err != nil {
 		return err
 	}
-	answer, err := cmdutil.While(streams, "placing the pods", func() (placement.Answer, error) { return world.Predict(ctx, change) })
+	answer, err := cmdutil.While(streams, "placing the pods", func() (placement.Answer, error) { return cluster.Predict(ctx, change) })
 	if err != nil {
 		return err
 	}

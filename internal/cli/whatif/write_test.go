@@ -31,7 +31,7 @@ func TestArrivingClaimExists(t *testing.T) {
 	}
 	exists := claim("exists")
 	exists.Status.Allocation = &resourceapi.AllocationResult{}
-	change := arriving(&clusterread.Manifests{Claims: []*resourceapi.ResourceClaim{claim("exists"), claim("new")}}, placement.World{Claims: []*resourceapi.ResourceClaim{exists}})
+	change := arriving(&clusterread.Manifests{Claims: []*resourceapi.ResourceClaim{claim("exists"), claim("new")}}, placement.Cluster{Claims: []*resourceapi.ResourceClaim{exists}})
 	if got := change.After.Claims; len(got) != 2 || got[0] != exists || got[1].Name != "new" {
 		t.Errorf("got %v", got)
 	}

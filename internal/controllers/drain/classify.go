@@ -74,12 +74,12 @@ func (d *Decision) classify(in Input, from time.Time, force bool) survey {
 func (d *Decision) place(in Input, s *survey, pod *candidate, from time.Time, force bool) {
 	slow := terminatesSlowly(pod.Pod.Pod, in.Now)
 	switch {
-	case slow != nil && !in.Doomed[pod.UID]:
+	case slow != nil && !in.Evicting[pod.UID]:
 		s.terminating = append(s.terminating, pod)
 		if pod.block = slow; force && !in.Asked[pod.UID] && endsTooLate(pod.Pod.Pod, in.Now) {
 			pod.block = d.refused(in, pod, force)
 		}
-	case leaves(pod.Pod, in.Doomed) || in.Asked[pod.UID] || d.asked(pod.UID):
+	case leaves(pod.Pod, in.Evicting) || in.Asked[pod.UID] || d.asked(pod.UID):
 		s.leaving = append(s.leaving, pod)
 		return
 	case pod.Spec.NodeName == "": // on its way from the scheduler: it comes back to us
@@ -95,8 +95,8 @@ func (d *Decision) place(in Input, s *survey, pod *candidate, from time.Time, fo
 }
 
 // leaves reports whether nothing is left to do about a pod: it is being deleted, or has finished.
-func leaves(pod Pod, doomed map[types.UID]bool) bool {
-	return pod.DeletionTimestamp != nil || doomed[pod.UID] || finished(pod.Pod)
+func leaves(pod Pod, evicting map[types.UID]bool) bool {
+	return pod.DeletionTimestamp != nil || evicting[pod.UID] || finished(pod.Pod)
 }
 
 // reserved blocks by consumers of a claim that are not pods: only their owner ends them.

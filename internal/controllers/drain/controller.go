@@ -70,8 +70,8 @@ const (
 	calm  = 3 * time.Second
 	// maxWrites is how many rules a step writes.
 	maxWrites = 64
-	// patience is the timeout of a step, including all its calls.
-	patience = time.Minute
+	// stepTimeout is the timeout of a step, including all its calls.
+	stepTimeout = time.Minute
 )
 
 // A Controller carries out DeviceDrains.
@@ -96,8 +96,8 @@ type Controller struct {
 	answers answers
 	// asking are the pods that a drain has decided to evict, until all have an answer.
 	asking map[string][]v1alpha1.DrainPod
-	// foreseen are the last answers to which pods do not land again.
-	foreseen map[string]foreseen
+	// predictions are the last answers to which pods do not land again.
+	predictions map[string]prediction
 	// unread is since when the EvictionRequests of a drain cannot be listed.
 	unread map[string]time.Time
 	// version is that of the API server, empty if it is not known, versionAt when it was read.
@@ -125,7 +125,7 @@ func New(options Options) (*Controller, error) {
 		options: options, informer: options.Drains.Informer(), rules: ruleWriter{client: options.Rules},
 		queue:   workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[string]{}),
 		written: map[string]*v1alpha1.DeviceDrain{}, wrote: map[string]time.Time{}, active: map[string]struct{}{},
-		said: map[string]map[string]time.Time{}, kept: map[types.UID]bool{}, answers: newAnswers(), unread: map[string]time.Time{}, asking: map[string][]v1alpha1.DrainPod{}, foreseen: map[string]foreseen{},
+		said: map[string]map[string]time.Time{}, kept: map[types.UID]bool{}, answers: newAnswers(), unread: map[string]time.Time{}, asking: map[string][]v1alpha1.DrainPod{}, predictions: map[string]prediction{},
 	}, nil
 }
 
@@ -161,7 +161,7 @@ func (c *Controller) Run(ctx context.Context) error {
 
 // reconcile takes the next step of a drain, and comes back when the next is due.
 func (c *Controller) reconcile(ctx context.Context, name string) {
-	limited, cancel := context.WithTimeout(ctx, patience)
+	limited, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
 	wake, err := c.step(limited, name)
 	if err != nil && ctx.Err() == nil {
@@ -195,7 +195,7 @@ func (c *Controller) forget(name string) {
 	delete(c.answers.outcomes, name)
 	delete(c.answers.evicted, name)
 	delete(c.unread, name)
-	delete(c.foreseen, name)
+	delete(c.predictions, name)
 	c.activate(name, false)
 	c.options.Metrics.forget(name)
 }

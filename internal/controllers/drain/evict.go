@@ -26,26 +26,26 @@ type answers struct {
 	refusals map[types.UID]Refusal
 	// unasked are pods whose EvictionRequest was refused, with what the API server said.
 	unasked map[types.UID]string
-	// doomed are pods whose eviction was accepted, until the view of who holds what shows
+	// evicting are pods whose eviction was accepted, until the view of who holds what shows
 	// it, which is later than the informer.
-	doomed map[types.UID]bool
-	// again are those of doomed that were deleted again, until when that is believed.
+	evicting map[types.UID]bool
+	// again are those of evicting that were deleted again, until when that is believed.
 	again map[types.UID]time.Time
 	names map[types.UID]types.NamespacedName
 }
 
 func newAnswers() answers {
 	return answers{outcomes: map[string]map[types.UID]Outcome{}, evicted: map[string]time.Time{}, refusals: map[types.UID]Refusal{}, unasked: map[types.UID]string{},
-		doomed: map[types.UID]bool{}, again: map[types.UID]time.Time{}, names: map[types.UID]types.NamespacedName{}}
+		evicting: map[types.UID]bool{}, again: map[types.UID]time.Time{}, names: map[types.UID]types.NamespacedName{}}
 }
 
 // clean drops what is seen of pods by now, by what decides about them, and what is over.
 func (a answers) clean(pod func(namespace, name string) *corev1.Pod, now time.Time) {
-	for uid := range a.doomed {
+	for uid := range a.evicting {
 		name := a.names[uid]
 		seen := pod(name.Namespace, name.Name)
 		if seen == nil || seen.UID != uid || seen.DeletionTimestamp != nil && !(now.Before(a.again[uid]) && endsTooLate(seen, now)) {
-			delete(a.doomed, uid)
+			delete(a.evicting, uid)
 			delete(a.again, uid)
 			delete(a.names, uid)
 		}
@@ -115,9 +115,9 @@ func (a answers) add(drain string, pod v1alpha1.DrainPod, outcome Outcome, refus
 	}
 	switch outcome {
 	case Accepted:
-		a.doomed[pod.UID], a.names[pod.UID] = true, podName(pod.Namespace, pod.Name)
+		a.evicting[pod.UID], a.names[pod.UID] = true, podName(pod.Namespace, pod.Name)
 		if pod.GracePeriodSeconds != nil {
-			a.again[pod.UID] = now.Add(patience)
+			a.again[pod.UID] = now.Add(stepTimeout)
 		}
 	default:
 		a.refusals[pod.UID] = refusal

@@ -22,31 +22,31 @@ const (
 // A Foresight finds out which of the pods that a drain of devices evicts do not land again.
 type Foresight func(ctx context.Context, d *v1alpha1.DeviceDrain, devices []usage.DeviceID) *guard.Stranded
 
-// foreseen is the last answer for a drain, and when it is asked again, after which pause.
-type foreseen struct {
+// prediction is the last answer for a drain, and when it is asked again, after which pause.
+type prediction struct {
 	next   time.Time
 	pause  time.Duration
 	answer *guard.Stranded
 }
 
 // then is what follows an answer to a question that was asked now.
-func (f foreseen) then(answer *guard.Stranded, now time.Time) foreseen {
+func (p prediction) then(answer *guard.Stranded, now time.Time) prediction {
 	pause := foresightPeriod
 	if !answer.Known() {
-		pause = min(max(2*f.pause, foresightRetry), foresightPeriod)
-		if f.answer.Known() {
+		pause = min(max(2*p.pause, foresightRetry), foresightPeriod)
+		if p.answer.Known() {
 			pause = foresightRetry
 		}
 	}
-	return foreseen{now.Add(pause), pause, answer}
+	return prediction{now.Add(pause), pause, answer}
 }
 
 // again returns the answer, and when to ask again if it is not known.
-func (f foreseen) again(now time.Time) (*guard.Stranded, time.Duration) {
-	if f.answer == nil || f.answer.Known() {
-		return f.answer, 0
+func (p prediction) again(now time.Time) (*guard.Stranded, time.Duration) {
+	if p.answer == nil || p.answer.Known() {
+		return p.answer, 0
 	}
-	return f.answer, max(f.next.Sub(now), 0)
+	return p.answer, max(p.next.Sub(now), 0)
 }
 
 // foresee returns which pods do not land again, for a drain that has begun and goes on, and when to ask again if that is
@@ -56,9 +56,9 @@ func (c *Controller) foresee(ctx context.Context, name string, now time.Time) (s
 		return nil, 0
 	}
 	var d *v1alpha1.DeviceDrain
-	var last foreseen
+	var last prediction
 	c.locked(func() {
-		if last = c.foreseen[name]; now.Before(last.next) {
+		if last = c.predictions[name]; now.Before(last.next) {
 			return
 		}
 		if d = c.newest(name); d == nil || d.DeletionTimestamp != nil || d.Status.CompletionTime != nil || len(d.Status.Devices) == 0 {
@@ -73,7 +73,7 @@ func (c *Controller) foresee(ctx context.Context, name string, now time.Time) (s
 		devices = append(devices, usage.DeviceID(id))
 	}
 	last = last.then(c.options.Foresight(ctx, d, devices), now)
-	c.locked(func() { c.foreseen[name] = last })
+	c.locked(func() { c.predictions[name] = last })
 	return last.again(now)
 }
 

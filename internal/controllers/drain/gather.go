@@ -17,10 +17,10 @@ import (
 
 // gather finds out what there is to decide about.
 func (c *Controller) gather(d *v1alpha1.DeviceDrain, now time.Time) Input {
-	in := Look(d, c.options.Tracker.Snapshot(), c.options.Usage, &c.compiler)
+	in := Gather(d, c.options.Tracker.Snapshot(), c.options.Usage, &c.compiler)
 	in.Now, in.Settings, in.Thresholds = now, c.options.Settings, c.options.Thresholds
 	in.CannotCordon = c.refused(now)
-	in.Outcomes, in.Doomed, in.Refusals = c.answers.outcomes[d.Name], c.answers.doomed, c.answers.refusals
+	in.Outcomes, in.Evicting, in.Refusals = c.answers.outcomes[d.Name], c.answers.evicting, c.answers.refusals
 	in.Evicted = c.answers.evicted[d.Name]
 	in.Asked, in.Spent = c.askedByOthers(d.Name, now), c.spent()
 	in.Rules = Rules(d, in.Devices, c.storedRules())
@@ -48,7 +48,7 @@ func (c *Controller) askedByOthers(name string, now time.Time) map[types.UID]boo
 		for _, request := range d.Status.Requested {
 			asked[request.UID] = asked[request.UID] || request.Fallback == ""
 		}
-		if d.Status.LastEvictionTime == nil || now.Sub(d.Status.LastEvictionTime.Time) > 2*patience {
+		if d.Status.LastEvictionTime == nil || now.Sub(d.Status.LastEvictionTime.Time) > 2*stepTimeout {
 			continue // its status is probably not writable: other drains continue after a while
 		}
 		for _, pod := range d.Status.Evicting {
@@ -63,7 +63,7 @@ func (c *Controller) askedByOthers(name string, now time.Time) map[types.UID]boo
 // spend what it allows.
 func (c *Controller) spent() map[types.UID]int {
 	pods := map[types.UID]types.NamespacedName{}
-	for uid := range c.answers.doomed {
+	for uid := range c.answers.evicting {
 		if _, again := c.answers.again[uid]; again {
 			continue // its budget counted it when it began to terminate
 		}
@@ -100,9 +100,9 @@ func (c *Controller) storedRules() iter.Seq[*resourceapi.DeviceTaintRule] {
 	}
 }
 
-// Look finds out which devices a drain is about, and who holds them. What it does not
+// Gather finds out which devices a drain is about, and who holds them. What it does not
 // know (rules, answers, settings and the time) it leaves empty.
-func Look(d *v1alpha1.DeviceDrain, view *tracker.Snapshot, holders *usage.Index, compiler *patch.Compiler) Input {
+func Gather(d *v1alpha1.DeviceDrain, view *tracker.Snapshot, holders *usage.Index, compiler *patch.Compiler) Input {
 	in := Input{Drain: d}
 	in.Devices = Resolve(d, func(selector *v1alpha1.DrainSelector) patch.Selection {
 		return compiler.Select(selector, view.PublishedSlices(), 0)

@@ -37,9 +37,9 @@ type Input struct {
 	Outcomes map[types.UID]Outcome
 	// Evicted is when the API server had answered the last evictions that this process asked for.
 	Evicted time.Time
-	// Doomed are pods whose eviction the API server has accepted, for this or another
+	// Evicting are pods whose eviction the API server has accepted, for this or another
 	// drain, though they do not show it yet.
-	Doomed map[types.UID]bool
+	Evicting map[types.UID]bool
 	// Asked are pods that other drains evict now, without an answer yet.
 	Asked map[types.UID]bool
 	// Spent is how many evictions, of all drains, the status of a PodDisruptionBudget does not

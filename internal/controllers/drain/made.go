@@ -20,9 +20,9 @@ import (
 // expected is how long a drain counts that was created, though the informer has not had it yet.
 const expected = 30 * time.Second
 
-// Made are the drains as a controller sees them that writes some itself: those of an informer, and
+// A DrainStore has the drains as a controller sees them that writes some itself: those of an informer, and
 // its own writes until the informer has them.
-type Made struct {
+type DrainStore struct {
 	store cache.Store
 	// seen is the resource version up to which the informer has everything.
 	seen    func() string
@@ -37,64 +37,64 @@ type writtenDrain struct {
 	at time.Time
 }
 
-// NewMade returns the drains of an informer's store. seen is the resource version up to which the informer has
+// NewDrainStore returns the drains of an informer's store. seen is the resource version up to which the informer has
 // everything: after an outage of the API server it can be behind for a minute.
-func NewMade(store cache.Store, seen func() string) *Made {
-	return &Made{store, seen, map[string]writtenDrain{}, map[types.UID]time.Time{}}
+func NewDrainStore(store cache.Store, seen func() string) *DrainStore {
+	return &DrainStore{store, seen, map[string]writtenDrain{}, map[types.UID]time.Time{}}
 }
 
 // Wrote notes the answer of the API server to a write.
-func (m *Made) Wrote(d *v1alpha1.DeviceDrain, now time.Time) {
-	m.written[d.Name] = writtenDrain{d, now}
+func (s *DrainStore) Wrote(d *v1alpha1.DeviceDrain, now time.Time) {
+	s.written[d.Name] = writtenDrain{d, now}
 }
 
 // Deleted notes that a drain was deleted.
-func (m *Made) Deleted(d *v1alpha1.DeviceDrain, now time.Time) {
-	m.deleted[d.UID] = now
-	if m.written[d.Name].DeviceDrain != nil && m.written[d.Name].UID == d.UID {
-		delete(m.written, d.Name)
+func (s *DrainStore) Deleted(d *v1alpha1.DeviceDrain, now time.Time) {
+	s.deleted[d.UID] = now
+	if s.written[d.Name].DeviceDrain != nil && s.written[d.Name].UID == d.UID {
+		delete(s.written, d.Name)
 	}
 }
 
 // All are all drains as they were read or written last, by name.
-func (m *Made) All(now time.Time) (all []*v1alpha1.DeviceDrain) {
+func (s *DrainStore) All(now time.Time) (all []*v1alpha1.DeviceDrain) {
 	present := map[types.UID]bool{}
-	for _, object := range m.store.List() {
+	for _, object := range s.store.List() {
 		d, is := object.(*v1alpha1.DeviceDrain)
 		if !is {
 			continue
 		}
 		present[d.UID] = true
-		made, known := m.written[d.Name]
-		delete(m.written, d.Name)
+		made, known := s.written[d.Name]
+		delete(s.written, d.Name)
 		if known && made.UID == d.UID && reconcile.Newer(made.ResourceVersion, d.ResourceVersion) {
-			m.written[d.Name], d = made, made.DeviceDrain
+			s.written[d.Name], d = made, made.DeviceDrain
 		}
-		if _, deleted := m.deleted[d.UID]; !deleted {
+		if _, deleted := s.deleted[d.UID]; !deleted {
 			all = append(all, d)
 		}
 	}
-	for name, made := range m.written {
+	for name, made := range s.written {
 		if present[made.UID] {
 			continue
 		}
-		if now.Sub(made.at) > expected && !reconcile.Newer(made.ResourceVersion, m.seen()) {
-			delete(m.written, name)
+		if now.Sub(made.at) > expected && !reconcile.Newer(made.ResourceVersion, s.seen()) {
+			delete(s.written, name)
 			continue
 		}
 		all = append(all, made.DeviceDrain)
 	}
-	for uid, at := range m.deleted {
+	for uid, at := range s.deleted {
 		if !present[uid] && now.Sub(at) > expected {
-			delete(m.deleted, uid)
+			delete(s.deleted, uid)
 		}
 	}
 	slices.SortFunc(all, func(a, b *v1alpha1.DeviceDrain) int { return strings.Compare(a.Name, b.Name) })
 	return all
 }
 
-// Begun finds the evictions that began within a time, as the guard counts them.
-type Begun struct {
+// ActiveEvictions finds the evictions that began within a time, as the guard counts them.
+type ActiveEvictions struct {
 	Usage *usage.Index
 	// Rules has *resourceapi.DeviceTaintRule.
 	Rules cache.Store
@@ -103,24 +103,24 @@ type Begun struct {
 }
 
 // Hit is what an eviction from devices affects now.
-func (b Begun) Hit(devices []usage.DeviceID) guard.Hit {
-	return b.Usage.ImpactOn(slices.Values(devices), nil).Hit()
+func (a ActiveEvictions) Hit(devices []usage.DeviceID) guard.Hit {
+	return a.Usage.ImpactOn(slices.Values(devices), nil).Hit()
 }
 
 // Starts are the drains and rules that began to evict within the window.
-func (b Begun) Starts(drains []*v1alpha1.DeviceDrain, now time.Time) (starts []guard.Start) {
+func (a ActiveEvictions) Starts(drains []*v1alpha1.DeviceDrain, now time.Time) (starts []guard.Start) {
 	for _, d := range drains {
-		if start, recent := b.start(d, now); recent {
+		if start, recent := a.start(d, now); recent {
 			starts = append(starts, start)
 		}
 	}
-	for _, object := range b.Rules.List() {
+	for _, object := range a.Rules.List() {
 		rule, is := object.(*resourceapi.DeviceTaintRule)
 		if !is || !guard.Widens(nil, rule) {
 			continue
 		}
-		if began, known := guard.Began(rule); known && now.Sub(began) < b.Length {
-			starts = append(starts, guard.Start{Object: "DeviceTaintRule " + rule.Name, Time: began, Hit: b.Usage.Impact(rule.Spec.DeviceSelector, &rule.Spec.Taint).Hit()})
+		if began, known := guard.Began(rule); known && now.Sub(began) < a.Length {
+			starts = append(starts, guard.Start{Object: "DeviceTaintRule " + rule.Name, Time: began, Hit: a.Usage.Impact(rule.Spec.DeviceSelector, &rule.Spec.Taint).Hit()})
 		}
 	}
 	return starts
@@ -128,15 +128,15 @@ func (b Begun) Starts(drains []*v1alpha1.DeviceDrain, now time.Time) (starts []g
 
 // start is the eviction of a drain that was created within the window. Pods that it has evicted
 // hold nothing any more, and count by their number.
-func (b Begun) start(d *v1alpha1.DeviceDrain, now time.Time) (guard.Start, bool) {
-	if d.Spec.DryRun || d.Spec.Paused && d.Status.Counts.Evicted == 0 || now.Sub(d.CreationTimestamp.Time) >= b.Length {
+func (a ActiveEvictions) start(d *v1alpha1.DeviceDrain, now time.Time) (guard.Start, bool) {
+	if d.Spec.DryRun || d.Spec.Paused && d.Status.Counts.Evicted == 0 || now.Sub(d.CreationTimestamp.Time) >= a.Length {
 		return guard.Start{}, false
 	}
 	var devices []usage.DeviceID
 	for _, name := range Names(d) {
 		devices = append(devices, usage.DeviceID(name))
 	}
-	hit := b.Hit(devices)
+	hit := a.Hit(devices)
 	namespace := ""
 	if len(hit.Pods) > 0 {
 		namespace = hit.Pods[0].Namespace

@@ -16,7 +16,7 @@ import (
 func TestMadeBehindInformer(t *testing.T) {
 	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
 	seen := "4"
-	made, now := NewMade(store, func() string { return seen }), time.Unix(1, 0)
+	made, now := NewDrainStore(store, func() string { return seen }), time.Unix(1, 0)
 	d := &v1alpha1.DeviceDrain{ObjectMeta: metav1.ObjectMeta{Name: "d", UID: types.UID("1"), ResourceVersion: "5"}}
 	counts := func(want int, when string) {
 		t.Helper()

@@ -51,7 +51,7 @@ func TestPartitions(t *testing.T) {
 			d := &v1alpha1.DeviceDrain{ObjectMeta: metav1.ObjectMeta{Name: "maintenance", UID: "1"}}
 			d.Spec.Devices = []v1alpha1.DeviceName{{Driver: "gpu.example.com", Pool: "node-1", Device: "gpu-0-0"}}
 			d.Spec.WithPartitions, d.Status.Devices = tt.with, tt.status
-			in := drain.Look(d, partitioned(2, tt.partitions), &usage.Index{}, &patch.Compiler{})
+			in := drain.Gather(d, partitioned(2, tt.partitions), &usage.Index{}, &patch.Compiler{})
 			in.Now = time.Now()
 			got := drain.Decide(in)
 			if in.Devices.Reason != tt.reason {

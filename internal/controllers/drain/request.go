@@ -67,7 +67,7 @@ func (d *Decision) follow(in Input, c conditions, stopped bool) {
 		if !holds && r.Fallback == "" {
 			d.Status.Counts.Evicted++
 		}
-		return !holds || stopped && !leaves(pod, in.Doomed)
+		return !holds || stopped && !leaves(pod, in.Evicting)
 	})
 	if in.Drain.Spec.Via != v1alpha1.ViaEvictionRequest {
 		if in.Requests.Known && len(in.Requests.Stored) == 0 || in.Requests.Reason != "" {
@@ -79,7 +79,7 @@ func (d *Decision) follow(in Input, c conditions, stopped bool) {
 	stuck := make([]Fallback, len(d.Status.Requested))
 	for i, r := range d.Status.Requested {
 		pod := pods[r.UID]
-		if r.Fallback != "" || leaves(pod, in.Doomed) {
+		if r.Fallback != "" || leaves(pod, in.Evicting) {
 			continue
 		}
 		stuck[i].Pod = v1alpha1.DrainPod{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}
@@ -220,7 +220,7 @@ func (d *Decision) stopRequests(in Input) {
 	pods := in.pods()
 	d.Status.Requested = slices.DeleteFunc(d.Status.Requested, func(r v1alpha1.DrainRequest) bool {
 		pod, holds := pods[r.UID]
-		return holds && !leaves(pod, in.Doomed)
+		return holds && !leaves(pod, in.Evicting)
 	})
 }
 
@@ -235,7 +235,7 @@ func (d *Decision) reconcileRequests(in Input) {
 			continue
 		}
 		wanted[r.UID] = true
-		if _, exists := in.Requests.Stored[r.UID]; !exists && !leaves(pods[r.UID], in.Doomed) {
+		if _, exists := in.Requests.Stored[r.UID]; !exists && !leaves(pods[r.UID], in.Evicting) {
 			pod := pods[r.UID]
 			d.Ask = append(d.Ask, v1alpha1.DrainPod{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID})
 		}

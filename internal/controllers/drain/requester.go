@@ -213,7 +213,7 @@ func (a answers) cleanRequests(pod func(namespace, name string) *corev1.Pod) {
 		name := a.names[uid]
 		seen := pod(name.Namespace, name.Name)
 		gone := seen == nil || seen.UID != uid
-		if gone && !a.doomed[uid] {
+		if gone && !a.evicting[uid] {
 			delete(a.names, uid)
 		}
 		return gone

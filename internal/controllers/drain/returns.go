@@ -60,7 +60,7 @@ func returnKey(pod *candidate) types.UID {
 // evicted, and pods whose claim was allocated since the cordon took effect.
 func (d *Decision) noteReturns(in Input, pods []*candidate, from time.Time) {
 	for _, pod := range pods {
-		if leaves(pod.Pod, in.Doomed) {
+		if leaves(pod.Pod, in.Evicting) {
 			continue
 		}
 		for _, claim := range pod.claims {

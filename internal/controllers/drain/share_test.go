@@ -41,7 +41,7 @@ func TestShare(t *testing.T) {
 			holders.SetClaim(claim)
 			holders.SetPod(pod)
 		}
-		in := drain.Look(d, tracker.Merge(slice), holders, &patch.Compiler{})
+		in := drain.Gather(d, tracker.Merge(slice), holders, &patch.Compiler{})
 		in.Thresholds = guard.DefaultThresholds()
 		blocked := meta.FindStatusCondition(drain.Decide(in).Status.Conditions, v1alpha1.DrainBlocked)
 		if blocked == nil || !strings.Contains(blocked.Message, want) || (blocked.Reason == v1alpha1.BlockedThreshold) != (want != "") {

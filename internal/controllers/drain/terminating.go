@@ -52,6 +52,6 @@ func finished(pod *corev1.Pod) bool {
 
 // shows reports whether a pod shows that its eviction, or its deletion, was accepted.
 func shows(pod Pod, in Input, pending v1alpha1.DrainPod) bool {
-	again := pending.GracePeriodSeconds != nil && !in.Doomed[pod.UID]
-	return leaves(pod, in.Doomed) && !(again && endsTooLate(pod.Pod, in.Now))
+	again := pending.GracePeriodSeconds != nil && !in.Evicting[pod.UID]
+	return leaves(pod, in.Evicting) && !(again && endsTooLate(pod.Pod, in.Now))
 }

@@ -38,7 +38,7 @@ type world struct {
 	// What the controller remembers and loses when it is killed.
 	outcomes map[types.UID]drain.Outcome
 	evicted  time.Time
-	doomed   map[types.UID]bool
+	evicting map[types.UID]bool
 	refusals map[types.UID]drain.Refusal
 
 	// accepted are the evictions, by pod, with their times.
@@ -89,7 +89,7 @@ func (w *world) device(i int) v1alpha1.DeviceName {
 
 // kill starts the controller again.
 func (w *world) kill() {
-	w.outcomes, w.doomed, w.refusals = map[types.UID]drain.Outcome{}, map[types.UID]bool{}, map[types.UID]drain.Refusal{}
+	w.outcomes, w.evicting, w.refusals = map[types.UID]drain.Outcome{}, map[types.UID]bool{}, map[types.UID]drain.Refusal{}
 	w.evicted = time.Time{}
 }
 
@@ -158,7 +158,7 @@ func (w *world) budgetsOf(p *corev1.Pod) (all []*policyv1.PodDisruptionBudget) {
 }
 
 func (w *world) input() drain.Input {
-	in := drain.Input{Drain: w.drain.DeepCopy(), CannotCordon: w.cannot, Outcomes: w.outcomes, Evicted: w.evicted, Doomed: w.doomed,
+	in := drain.Input{Drain: w.drain.DeepCopy(), CannotCordon: w.cannot, Outcomes: w.outcomes, Evicted: w.evicted, Evicting: w.evicting,
 		Refusals: w.refusals, Thresholds: w.limit, Now: w.now}
 	in.Devices = drain.Resolve(in.Drain, nil, nil)
 	in.Rules = drain.Rules(in.Drain, in.Devices, slices.Values(w.rules))
@@ -172,7 +172,7 @@ func (w *world) input() drain.Input {
 	for _, p := range w.pods {
 		pods[p.UID] = p
 		if p.DeletionTimestamp != nil {
-			delete(w.doomed, p.UID)
+			delete(w.evicting, p.UID)
 		}
 	}
 	for _, c := range w.claims {
@@ -267,7 +267,7 @@ func (w *world) evict(pod v1alpha1.DrainPod) {
 		return
 	}
 	w.terminate(p, p.Spec.TerminationGracePeriodSeconds)
-	w.outcomes[pod.UID], w.doomed[pod.UID] = drain.Accepted, true
+	w.outcomes[pod.UID], w.evicting[pod.UID] = drain.Accepted, true
 	w.accepted[pod.UID] = w.now
 	w.times = append(w.times, w.now)
 }

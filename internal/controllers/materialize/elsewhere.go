@@ -43,26 +43,26 @@ func NewElsewhere(config *rest.Config) (func(ctx context.Context, now time.Time)
 
 // ask finds out, from time to time, whether patches are applied elsewhere. What was found
 // last counts while that cannot be known.
-func (t *Resyncer) ask(ctx context.Context, now time.Time) {
-	if t.options.Elsewhere == nil || t.options.Mode != Materialize || !t.asked.IsZero() && now.Sub(t.asked) < askElsewhere {
+func (r *Resyncer) ask(ctx context.Context, now time.Time) {
+	if r.options.Elsewhere == nil || r.options.Mode != Materialize || !r.asked.IsZero() && now.Sub(r.asked) < askElsewhere {
 		return
 	}
-	t.asked = now
-	said, err := t.options.Elsewhere(ctx, now)
+	r.asked = now
+	said, err := r.options.Elsewhere(ctx, now)
 	if err != nil {
 		if ctx.Err() == nil {
-			t.options.Logger.Error(err, "Cannot read whether a scheduler applies patches")
+			r.options.Logger.Error(err, "Cannot read whether a scheduler applies patches")
 		}
 		return
 	}
-	if said != t.elsewhere {
+	if said != r.elsewhere {
 		if said != "" {
-			t.options.Logger.Error(nil, "Slices are not written: "+said)
+			r.options.Logger.Error(nil, "Slices are not written: "+said)
 		} else {
-			t.options.Logger.Info("Slices are written again: no scheduler applies patches")
+			r.options.Logger.Info("Slices are written again: no scheduler applies patches")
 		}
 	}
-	t.elsewhere = said
+	r.elsewhere = said
 }
 
 // Follow asks, until ctx ends, whether patches are applied elsewhere: while they are,

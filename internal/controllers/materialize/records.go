@@ -48,13 +48,13 @@ func readRecords(ctx context.Context, client coreclient.ConfigMapInterface, name
 	return object.BinaryData[recordKey], nil
 }
 
-// loadPatience is the timeout of a reader of records.
-const loadPatience = 10 * time.Second
+// loadTimeout is the timeout of a reader of records.
+const loadTimeout = 10 * time.Second
 
 // Load reads what a [Recorder] has written, as far as it can: an error is about the rest. It
 // needs the verb get, by name.
 func (l *PoolOriginals) Load(ctx context.Context, client coreclient.ConfigMapInterface, prefix string, view View) error {
-	ctx, cancel := context.WithTimeout(ctx, loadPatience)
+	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
 	var all []record.Record
 	var errs []error

@@ -114,16 +114,16 @@ func NewResyncer(options ResyncOptions) *Resyncer {
 }
 
 // Run touches until ctx ends.
-func (t *Resyncer) Run(ctx context.Context) error {
+func (r *Resyncer) Run(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return nil
-	case <-t.options.View.HasSyncedChecker().Done():
+	case <-r.options.View.HasSyncedChecker().Done():
 	}
-	ticker := time.NewTicker(t.options.Interval)
+	ticker := time.NewTicker(r.options.Interval)
 	defer ticker.Stop()
 	for {
-		t.reconcile(ctx, time.Now())
+		r.reconcile(ctx, time.Now())
 		select {
 		case <-ctx.Done():
 			return nil
@@ -133,57 +133,57 @@ func (t *Resyncer) Run(ctx context.Context) error {
 }
 
 // reconcile touches the pools that differ, as far as the rate allows.
-func (t *Resyncer) reconcile(ctx context.Context, now time.Time) {
-	t.ask(ctx, now)
-	differing := t.differing(t.options.View.Snapshot(), now)
-	if state := t.sum(); !reflect.DeepEqual(state, t.state.Load()) {
-		t.state.Store(state)
+func (r *Resyncer) reconcile(ctx context.Context, now time.Time) {
+	r.ask(ctx, now)
+	differing := r.differing(r.options.View.Snapshot(), now)
+	if state := r.sum(); !reflect.DeepEqual(state, r.state.Load()) {
+		r.state.Store(state)
 	}
-	for pool := range t.pauses {
+	for pool := range r.pauses {
 		if differing[pool] == nil {
-			delete(t.pauses, pool)
+			delete(r.pauses, pool)
 		}
 	}
-	if t.elsewhere == "" {
-		t.touchAll(ctx, differing, now)
+	if r.elsewhere == "" {
+		r.touchAll(ctx, differing, now)
 	}
 }
 
 // touchAll touches the pools that are due, as many at a time as the window allows, for at
 // most an interval: then the view is newer.
-func (t *Resyncer) touchAll(ctx context.Context, differing map[Pool][]string, now time.Time) {
-	limited, cancel := context.WithTimeout(ctx, t.options.Interval)
+func (r *Resyncer) touchAll(ctx context.Context, differing map[Pool][]string, now time.Time) {
+	limited, cancel := context.WithTimeout(ctx, r.options.Interval)
 	defer cancel()
 	running, answers := 0, make(chan answer, mostAtOnce)
 	defer func() {
 		for ; running > 0; running-- {
-			t.window.answered(<-answers)
+			r.window.answered(<-answers)
 		}
 	}()
-	for _, pool := range t.due(differing, now) {
-		for ; running >= t.window.allows(); running-- {
-			t.window.answered(<-answers)
+	for _, pool := range r.due(differing, now) {
+		for ; running >= r.window.allows(); running-- {
+			r.window.answered(<-answers)
 		}
-		if t.limiter.Wait(limited) != nil {
+		if r.limiter.Wait(limited) != nil {
 			return
 		}
 		running++
-		touches := t.touches(differing[pool])
-		go func() { answers <- t.touch(ctx, pool, touches) }()
-		length := min(max(2*t.pauses[pool].length, 2*t.options.Delay), maxPause)
-		t.pauses[pool] = pause{now.Add(length), length}
+		touches := r.touches(differing[pool])
+		go func() { answers <- r.touch(ctx, pool, touches) }()
+		length := min(max(2*r.pauses[pool].length, 2*r.options.Delay), maxPause)
+		r.pauses[pool] = pause{now.Add(length), length}
 	}
 }
 
 // due returns the pools to touch, first those that were touched the least without success.
-func (t *Resyncer) due(differing map[Pool][]string, now time.Time) (pools []Pool) {
+func (r *Resyncer) due(differing map[Pool][]string, now time.Time) (pools []Pool) {
 	for pool, names := range differing {
-		if !now.Before(t.pauses[pool].until) && !slices.ContainsFunc(names, func(name string) bool { return now.Sub(t.verdicts[name].since) < t.options.Delay }) {
+		if !now.Before(r.pauses[pool].until) && !slices.ContainsFunc(names, func(name string) bool { return now.Sub(r.verdicts[name].since) < r.options.Delay }) {
 			pools = append(pools, pool)
 		}
 	}
 	slices.SortFunc(pools, func(a, b Pool) int {
-		return cmp.Or(cmp.Compare(t.pauses[a].length, t.pauses[b].length), cmp.Compare(a.Driver, b.Driver), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(r.pauses[a].length, r.pauses[b].length), cmp.Compare(a.Driver, b.Driver), cmp.Compare(a.Name, b.Name))
 	})
 	return pools
 }
@@ -194,23 +194,23 @@ type answer struct {
 	failed bool
 }
 
-func (t *Resyncer) touches(names []string) (touches []Touch) {
+func (r *Resyncer) touches(names []string) (touches []Touch) {
 	for _, name := range names {
-		v := t.verdicts[name]
+		v := r.verdicts[name]
 		touches = append(touches, Touch{Slice: name, Record: v.recovered, Version: v.stored.ResourceVersion})
 	}
 	return touches
 }
 
-func (t *Resyncer) touch(ctx context.Context, pool Pool, touches []Touch) (a answer) {
+func (r *Resyncer) touch(ctx context.Context, pool Pool, touches []Touch) (a answer) {
 	for _, touch := range touches {
 		begin := time.Now()
-		err := t.options.Touch(ctx, touch)
+		err := r.options.Touch(ctx, touch)
 		a.took = max(a.took, time.Since(begin))
-		t.options.Metrics.touched(err)
+		r.options.Metrics.touched(err)
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && ctx.Err() == nil {
 			a.failed = true
-			t.options.Logger.Error(err, "Cannot update a ResourceSlice", "slice", touch.Slice, "driver", pool.Driver, "pool", pool.Name)
+			r.options.Logger.Error(err, "Cannot update a ResourceSlice", "slice", touch.Slice, "driver", pool.Driver, "pool", pool.Name)
 		}
 	}
 	return a
@@ -218,55 +218,55 @@ func (t *Resyncer) touch(ctx context.Context, pool Pool, touches []Touch) (a ans
 
 // differing checks the changes, and returns the slices that differ from their patched form, by
 // their pools.
-func (t *Resyncer) differing(view *tracker.Snapshot, now time.Time) map[Pool][]string {
-	next := make(map[string]*verdict, len(t.verdicts))
+func (r *Resyncer) differing(view *tracker.Snapshot, now time.Time) map[Pool][]string {
+	next := make(map[string]*verdict, len(r.verdicts))
 	differing := map[Pool][]string{}
 	for stored := range view.StoredSlices() {
 		pool := PoolOf(stored)
-		version := t.options.PoolOriginals.version(pool)
+		version := r.options.PoolOriginals.version(pool)
 		result := view.Patched(stored.Name)
-		v := t.verdicts[stored.Name]
+		v := r.verdicts[stored.Name]
 		if v == nil || v.stored != stored || v.result != any(result) || v.known != version {
 			was := v
-			v = t.verdict(view, stored, t.options.PoolOriginals.Of(pool), now)
+			v = r.verdict(view, stored, r.options.PoolOriginals.Of(pool), now)
 			v.known = version
 			if was != nil && was.differs && v.differs && was.stored == stored {
 				v.since = was.since
 			}
-			delete(t.pauses, pool)
+			delete(r.pauses, pool)
 		}
 		next[stored.Name] = v
 		if v.differs {
 			differing[pool] = append(differing[pool], stored.Name)
 		}
 	}
-	t.verdicts = next
+	r.verdicts = next
 	return differing
 }
 
-func (t *Resyncer) verdict(view *tracker.Snapshot, stored *resourceapi.ResourceSlice, known record.Originals, now time.Time) *verdict {
+func (r *Resyncer) verdict(view *tracker.Snapshot, stored *resourceapi.ResourceSlice, known record.Originals, now time.Time) *verdict {
 	result := view.Patched(stored.Name)
 	v := &verdict{stored: stored, result: result, since: now}
 	var err error
 	if v.recovered, err = record.Recover(stored, known, now); err != nil {
-		t.options.Logger.Error(err, "Cannot recover the recorded values of a driver", "slice", stored.Name, "driver", stored.Spec.Driver, "pool", stored.Spec.Pool.Name)
+		r.options.Logger.Error(err, "Cannot recover the recorded values of a driver", "slice", stored.Name, "driver", stored.Spec.Driver, "pool", stored.Spec.Pool.Name)
 	}
 	if v.recovered != "" {
 		stored = record.With(stored, v.recovered)
 	}
 	written, err := record.Read(record.Write{Incoming: stored, Old: stored, Known: known, Now: now})
 	v.differs = err != nil || v.recovered != ""
-	if t.options.Mode != Materialize {
+	if r.options.Mode != Materialize {
 		result = nil
 	}
 	if result != nil && !record.SameDevices(written.Slice, result.Published) {
-		result = t.apply(view, written.Slice)
+		result = r.apply(view, written.Slice)
 	}
 	v.merged = written.Merge(result, func(slice *resourceapi.ResourceSlice) error {
-		if t.options.Acceptable == nil {
+		if r.options.Acceptable == nil {
 			return nil
 		}
-		return t.options.Acceptable(written.Slice, slice)
+		return r.options.Acceptable(written.Slice, slice)
 	})
 	own, _ := record.OriginalsOf(stored)
 	v.count = own.Count()
@@ -300,7 +300,7 @@ type PatchState struct {
 }
 
 // State returns what was found last, nil before.
-func (t *Resyncer) State() *State { return t.state.Load() }
+func (r *Resyncer) State() *State { return r.state.Load() }
 
 // Patch returns what is to be done about a patch.
 func (s *State) Patch(name string) PatchState {
@@ -315,9 +315,9 @@ func (s *State) Patch(name string) PatchState {
 	return p
 }
 
-func (t *Resyncer) sum() *State {
-	s := &State{Elsewhere: t.elsewhere, patches: map[string]*PatchState{}}
-	for _, v := range t.verdicts {
+func (r *Resyncer) sum() *State {
+	s := &State{Elsewhere: r.elsewhere, patches: map[string]*PatchState{}}
+	for _, v := range r.verdicts {
 		if v.count.InForce > 0 {
 			s.Slices++
 		}
@@ -336,7 +336,7 @@ func (t *Resyncer) sum() *State {
 			p.What = fmt.Sprintf("%s in device %s: %s", b.Name, b.Device, b.Reason)
 		}
 	}
-	t.options.Metrics.set(s)
+	r.options.Metrics.set(s)
 	return s
 }
 

@@ -59,7 +59,7 @@ func NewTouch(config *rest.Config) (func(ctx context.Context, touch Touch) error
 
 // apply applies the patches of a view to what a driver said, where that is known better
 // than from the slice alone.
-func (t *Resyncer) apply(view *tracker.Snapshot, slice *resourceapi.ResourceSlice) *patch.Result {
+func (r *Resyncer) apply(view *tracker.Snapshot, slice *resourceapi.ResourceSlice) *patch.Result {
 	var set patch.Set
 	for object := range view.Patches() {
 		var class *resourceapi.DeviceClass

@@ -189,38 +189,38 @@ func skipped(r tracker.PatchReport) (keys []v1alpha1.SkippedKey) {
 	return keys
 }
 
-// disputed is an attribute or capacity that did not come out as the patch says.
-type disputed struct {
+// conflict is an attribute or capacity that did not come out as the patch says.
+type conflict struct {
 	devices, others int
 	format          string
 	arguments       []any
 }
 
-func (d disputed) text() string {
-	text := fmt.Sprintf(d.format, d.arguments...)
-	if d.others > 0 {
-		text += fmt.Sprintf("; the same for %d others", d.others)
+func (c conflict) text() string {
+	text := fmt.Sprintf(c.format, c.arguments...)
+	if c.others > 0 {
+		text += fmt.Sprintf("; the same for %d others", c.others)
 	}
 	return text
 }
 
 // tied is the attribute or capacity with the most devices in which another patch wins
 // by its age or name.
-func tied(r tracker.PatchReport) *disputed {
-	return most(r, func(k patch.KeyReport) disputed {
-		return disputed{devices: k.Tied, format: "in %d devices a patch of the same priority wins %s, %s: set different priorities", arguments: []any{k.Tied, k.Name, k.By}}
+func tied(r tracker.PatchReport) *conflict {
+	return most(r, func(k patch.KeyReport) conflict {
+		return conflict{devices: k.Tied, format: "in %d devices a patch of the same priority wins %s, %s: set different priorities", arguments: []any{k.Tied, k.Name, k.By}}
 	})
 }
 
 // full is the one that the most devices have no room for.
-func full(r tracker.PatchReport) *disputed {
-	return most(r, func(k patch.KeyReport) disputed {
-		return disputed{devices: k.Skipped, format: "%d devices have no room for %s", arguments: []any{k.Skipped, k.Name}}
+func full(r tracker.PatchReport) *conflict {
+	return most(r, func(k patch.KeyReport) conflict {
+		return conflict{devices: k.Skipped, format: "%d devices have no room for %s", arguments: []any{k.Skipped, k.Name}}
 	})
 }
 
-func most(r tracker.PatchReport, of func(patch.KeyReport) disputed) *disputed {
-	var found *disputed
+func most(r tracker.PatchReport, of func(patch.KeyReport) conflict) *conflict {
+	var found *conflict
 	others := -1
 	for _, k := range r.Report.Keys() {
 		d := of(k)

@@ -16,6 +16,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/health"
 	"github.com/dra-steward/dra-steward/internal/plural"
 	"github.com/dra-steward/dra-steward/pkg/patch"
+	"github.com/dra-steward/dra-steward/pkg/toleration"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
@@ -126,7 +127,7 @@ func tainted(want *v1alpha1.CauseTaint, from Sources) map[v1alpha1.DeviceName]st
 			if taint.Source.Kind == tracker.RuleSource {
 				source = "DeviceTaintRule " + taint.Source.Name
 			}
-			sick[nameOf(device)] = fmt.Sprintf("taint %s of %s", text(&taint.DeviceTaint), source)
+			sick[nameOf(device)] = fmt.Sprintf("taint %s of %s", toleration.TaintText(taint.DeviceTaint), source)
 			break
 		}
 	}
@@ -149,15 +150,6 @@ func matches(want *v1alpha1.CauseTaint, taint tracker.Taint, view *tracker.Snaps
 	}
 	owner, _ := drain.OwnerOf(rule)
 	return owner == ""
-}
-
-// text is such as "example.com/xid=79:NoSchedule".
-func text(taint *resourceapi.DeviceTaint) string {
-	value := ""
-	if taint.Value != "" {
-		value = "=" + taint.Value
-	}
-	return fmt.Sprintf("%s%s:%s", taint.Key, value, taint.Effect)
 }
 
 func nameOf(device tracker.Device) v1alpha1.DeviceName {

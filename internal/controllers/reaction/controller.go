@@ -42,9 +42,9 @@ type Options struct {
 	Drains, Claims, Pods cache.SharedIndexInformer
 	// Tracker is the view of the devices; the caller runs it.
 	Tracker *tracker.Tracker
-	// Begun finds the evictions that began, for the window of the guard. UsageSynced are done once its
+	// Active finds the evictions that began, for the window of the guard. UsageSynced are done once its
 	// index knows what there was.
-	Begun       drain.Begun
+	Active      drain.ActiveEvictions
 	UsageSynced []cache.DoneChecker
 	// Thresholds are those of the guard.
 	Thresholds guard.Thresholds
@@ -65,8 +65,8 @@ type Options struct {
 const (
 	gap    = time.Second
 	period = 10 * time.Second
-	// patience is the timeout of the calls of one reaction.
-	patience = 30 * time.Second
+	// stepTimeout is the timeout of the calls of one reaction.
+	stepTimeout = 30 * time.Second
 )
 
 // A Controller carries out DeviceReactions.
@@ -76,7 +76,7 @@ type Controller struct {
 	changed  chan struct{}
 	// written are the reactions as they were written last, until the informer has them.
 	written map[string]*v1alpha1.DeviceReaction
-	made    *drain.Made
+	made    *drain.DrainStore
 	// refused is why the last deletions of drivers' pods were refused, by reaction.
 	refused map[string]map[types.UID]string
 	// notCreated is why the last drains were not created, by reaction and drain.
@@ -90,7 +90,7 @@ type Controller struct {
 
 // New prepares a controller; [Controller.Run] makes it work.
 func New(options Options) (*Controller, error) {
-	if options.API == nil || options.Reactions == nil || options.Drains == nil || options.Claims == nil || options.Pods == nil || options.Nodes == nil || options.Tracker == nil || options.Begun.Usage == nil || options.Begun.Rules == nil {
+	if options.API == nil || options.Reactions == nil || options.Drains == nil || options.Claims == nil || options.Pods == nil || options.Nodes == nil || options.Tracker == nil || options.Active.Usage == nil || options.Active.Rules == nil {
 		return nil, errors.New("reactions: the client, the views and the informers are required")
 	}
 	if options.Logger.GetSink() == nil {
@@ -98,7 +98,7 @@ func New(options Options) (*Controller, error) {
 	}
 	return &Controller{
 		options: options, changed: make(chan struct{}, 1),
-		written: map[string]*v1alpha1.DeviceReaction{}, made: drain.NewMade(options.Drains.GetStore(), options.Drains.LastSyncResourceVersion), refused: map[string]map[types.UID]string{}, notCreated: map[string]map[string]string{},
+		written: map[string]*v1alpha1.DeviceReaction{}, made: drain.NewDrainStore(options.Drains.GetStore(), options.Drains.LastSyncResourceVersion), refused: map[string]map[types.UID]string{}, notCreated: map[string]map[string]string{},
 	}, nil
 }
 
@@ -176,7 +176,7 @@ func (c *Controller) pass(ctx context.Context) time.Duration {
 			continue
 		}
 		present[name] = true
-		limited, cancel := context.WithTimeout(ctx, patience)
+		limited, cancel := context.WithTimeout(ctx, stepTimeout)
 		wake, err := c.step(limited, r, all)
 		cancel()
 		if err != nil && ctx.Err() == nil {

@@ -53,7 +53,7 @@ func (c *Controller) driverPods(in *Input, all *cluster) {
 		return byNode()[nodeOf(device)]
 	}
 	in.Prepared = func(pod *corev1.Pod, driver string) (claims []types.NamespacedName) {
-		for _, p := range c.options.Begun.Usage.Prepared(pod.Spec.NodeName, driver) {
+		for _, p := range c.options.Active.Usage.Prepared(pod.Spec.NodeName, driver) {
 			claims = append(claims, types.NamespacedName{Namespace: p.Claim.Namespace, Name: p.Claim.Name})
 		}
 		return claims
@@ -63,7 +63,7 @@ func (c *Controller) driverPods(in *Input, all *cluster) {
 }
 
 // actRestarts deletes the pods of drivers. The UID of each is in the status already. A refusal, such as
-// that of the guard of driver pods, is in the message of the device in the next step.
+// that of the admission check for driver pods, is in the message of the device in the next step.
 func (c *Controller) actRestarts(ctx context.Context, r *v1alpha1.DeviceReaction, decision Decision) error {
 	var errs []error
 	delete(c.refused, r.Name)

@@ -44,10 +44,10 @@ type cluster struct {
 func (c *Controller) snapshot(now time.Time) *cluster {
 	all := &cluster{view: c.options.Tracker.Snapshot(), drains: c.made.All(time.Now())}
 	all.tainted = sync.OnceValue(func() []tracker.Device { return TaintedDevices(all.view) })
-	all.driverDevices = sync.OnceValue(func() map[string]int { return usage.PublishedDevices(all.view.PublishedSlices()) })
+	all.driverDevices = sync.OnceValue(func() map[string]int { return guard.PublishedDevices(all.view.PublishedSlices()) })
 	all.health = sync.OnceValue(c.readHealth)
 	all.bindings = sync.OnceValue(func() *Bindings { return c.readBindings(now) })
-	all.starts = func() []guard.Start { return c.options.Begun.Starts(all.drains, now) }
+	all.starts = func() []guard.Start { return c.options.Active.Starts(all.drains, now) }
 	return all
 }
 
@@ -58,7 +58,7 @@ func (c *Controller) readHealth() *health.Records {
 		records.AddClaim(claim)
 	}
 	for _, pod := range placement.Stored[*corev1.Pod](c.options.Pods.GetStore()) {
-		records.AddPod(pod, c.options.Begun.Usage.Claim)
+		records.AddPod(pod, c.options.Active.Usage.Claim)
 	}
 	return records
 }
@@ -78,7 +78,7 @@ func (c *Controller) gather(ctx context.Context, r *v1alpha1.DeviceReaction, all
 		_, published := view.Device(name.Driver, name.Pool, name.Device)
 		return published
 	}
-	in.Hit = func(name v1alpha1.DeviceName) guard.Hit { return c.options.Begun.Hit(c.devices(r, name, view)) }
+	in.Hit = func(name v1alpha1.DeviceName) guard.Hit { return c.options.Active.Hit(c.devices(r, name, view)) }
 	for _, d := range all.drains {
 		in.addDrain(d, r.Name)
 	}
@@ -88,7 +88,7 @@ func (c *Controller) gather(ctx context.Context, r *v1alpha1.DeviceReaction, all
 	in.Proofs = c.proofs(ctx, r, all, now)
 	c.driverPods(&in, all)
 	in.DriverDevices, in.Starts = all.driverDevices(), all.starts()
-	in.Window = guard.Window{Length: c.options.Begun.Length, Thresholds: c.options.Thresholds, Published: func(driver string) int { return in.DriverDevices[driver] }}
+	in.Window = guard.Window{Length: c.options.Active.Length, Thresholds: c.options.Thresholds, Published: func(driver string) int { return in.DriverDevices[driver] }}
 	return in
 }
 

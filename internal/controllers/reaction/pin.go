@@ -14,6 +14,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
+	"github.com/dra-steward/dra-steward/pkg/toleration"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 )
 
@@ -71,7 +72,7 @@ func tolerationsOf(r *v1alpha1.DeviceReaction, d *v1alpha1.DeviceDrain, device t
 		case taint.Effect != resourceapi.DeviceTaintEffectNoSchedule && taint.Effect != resourceapi.DeviceTaintEffectNoExecute:
 			continue
 		case !ours && (r.Spec.When.Taint == nil || !matches(r.Spec.When.Taint, taint, view)):
-			return nil, fmt.Errorf("the taint %s of %s %s keeps the proof off the device", text(&taint.DeviceTaint), taint.Source.Kind, taint.Source.Name)
+			return nil, fmt.Errorf("the taint %s of %s %s keeps the proof off the device", toleration.TaintText(taint.DeviceTaint), taint.Source.Kind, taint.Source.Name)
 		case len(tolerations) == resourceapi.DeviceTolerationsMaxLength:
 			return nil, fmt.Errorf("the device has more than %d taints", resourceapi.DeviceTolerationsMaxLength)
 		}

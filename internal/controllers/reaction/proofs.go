@@ -27,9 +27,9 @@ type ProofOptions struct {
 }
 
 const (
-	// outputsPerStep is how many logs a step reads, outputPatience the timeout of each.
+	// outputsPerStep is how many logs a step reads, outputTimeout the timeout of each.
 	outputsPerStep = 4
-	outputPatience = 4 * time.Second
+	outputTimeout  = 4 * time.Second
 )
 
 // proofs finds out what the proofs of a reaction need; nil where they are switched off.
@@ -54,7 +54,7 @@ func (c *Controller) proofs(ctx context.Context, r *v1alpha1.DeviceReaction, all
 		}
 		job := p.Jobs[proof.Job]
 		if job != nil && (endOf(job) != "" || proof.StartTime != nil && !now.Before(proof.StartTime.Add(timeout(r.Spec.Prove)))) {
-			limited, cancel := context.WithTimeout(ctx, outputPatience)
+			limited, cancel := context.WithTimeout(ctx, outputTimeout)
 			p.Outputs[job.UID] = o.API.Output(limited, job)
 			cancel()
 		}

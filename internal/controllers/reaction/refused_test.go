@@ -19,7 +19,7 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 )
 
-// TestRefusedRestart: a refusal of the guard of driver pods is kept for the message of the device, and
+// TestRefusedRestart: a refusal of the admission check for driver pods is kept for the message of the device, and
 // makes no event; a pod whose name another has by now has gone.
 func TestRefusedRestart(t *testing.T) {
 	refusal := &apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonConflict, Code: http.StatusConflict, Message: `admission webhook "driverpods.dra-steward.io" denied the request: Pod "plugin": 1 claim is prepared`}}

@@ -47,9 +47,9 @@ type Options struct {
 	Drains cache.SharedIndexInformer
 	// Tracker is the view of the devices; the caller runs it.
 	Tracker *tracker.Tracker
-	// Begun finds the evictions that began, for the window of the guard. UsageSynced are done once its
+	// Active finds the evictions that began, for the window of the guard. UsageSynced are done once its
 	// index knows what there was.
-	Begun       drain.Begun
+	Active      drain.ActiveEvictions
 	UsageSynced []cache.DoneChecker
 	// Thresholds are those of the guard.
 	Thresholds guard.Thresholds
@@ -78,7 +78,7 @@ type Controller struct {
 	changed chan struct{}
 	// written are the rolls as they were written last, until the informer has them.
 	written map[string]*v1alpha1.DeviceRoll
-	made    *drain.Made
+	made    *drain.DrainStore
 	// refused is why the last write for a node failed, by roll and node.
 	refused map[string]string
 	// landings are the last answers of Foresight, by roll and node.
@@ -87,7 +87,7 @@ type Controller struct {
 
 // New prepares a controller; [Controller.Run] makes it work.
 func New(options Options) (*Controller, error) {
-	if options.API == nil || options.Rolls == nil || options.Drains == nil || options.Nodes == nil || options.Tracker == nil || options.Begun.Usage == nil || options.Begun.Rules == nil {
+	if options.API == nil || options.Rolls == nil || options.Drains == nil || options.Nodes == nil || options.Tracker == nil || options.Active.Usage == nil || options.Active.Rules == nil {
 		return nil, errors.New("rolls: the client, the views and the informers are required")
 	}
 	if options.Logger.GetSink() == nil {
@@ -95,7 +95,7 @@ func New(options Options) (*Controller, error) {
 	}
 	return &Controller{
 		options: options, changed: make(chan struct{}, 1), written: map[string]*v1alpha1.DeviceRoll{},
-		made: drain.NewMade(options.Drains.GetStore(), options.Drains.LastSyncResourceVersion), refused: map[string]string{}, landings: map[string]landing{},
+		made: drain.NewDrainStore(options.Drains.GetStore(), options.Drains.LastSyncResourceVersion), refused: map[string]string{}, landings: map[string]landing{},
 	}, nil
 }
 

@@ -24,7 +24,7 @@ type podAPI struct {
 
 func (a podAPI) DeletePod(context.Context, types.NamespacedName, types.UID) error { return a.err }
 
-// TestRefusedDeletion: where the guard of driver pods refuses the deletion, the roll says so and makes
+// TestRefusedDeletion: where the admission check for driver pods refuses the deletion, the roll says so and makes
 // no event of a deletion; nor does it where another pod has the name by now.
 func TestRefusedDeletion(t *testing.T) {
 	refusal := &apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonConflict, Code: http.StatusConflict, Message: `admission webhook "driverpods.dra-steward.io" denied the request: Pod "driver": 1 claim is prepared`}}

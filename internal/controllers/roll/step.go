@@ -132,7 +132,7 @@ func (c *Controller) act(ctx context.Context, r *v1alpha1.DeviceRoll, decision D
 }
 
 // deletePod lets a pod of the driver go. One that has gone, and whose name another has, is no error; a
-// refusal by the guard of driver pods is.
+// refusal by the admission check for driver pods is.
 func (c *Controller) deletePod(ctx context.Context, r *v1alpha1.DeviceRoll, pod Pod, failed func(node, text string, err error)) {
 	err := c.options.API.DeletePod(ctx, pod.NamespacedName, pod.UID)
 	switch {

@@ -229,9 +229,9 @@ func capacityStep(d walk.Device, c Pass) field.ErrorList {
 			{"default", p.Default}, {"min", span.Min}, {"max", span.Max}, {"step", span.Step},
 		}, c.Profile.Enabled(gateFractionalCapacityRange)}
 		if !c.Profile.Since(37) {
-			return r.unguarded()
+			return r.before137()
 		}
-		return r.guarded()
+		return r.since137()
 	})
 }
 
@@ -256,9 +256,9 @@ func (s steps) end() *resource.Quantity { return s.numbers[2].Quantity }
 
 func (s steps) step() *resource.Quantity { return s.numbers[3].Quantity }
 
-// guarded is what the API server checks since 1.37: it calculates only with numbers that 64
+// since137 is what the API server checks since 1.37: it calculates only with numbers that 64
 // bits can hold.
-func (s steps) guarded() field.ErrorList {
+func (s steps) since137() field.ErrorList {
 	thousandths := s.fractions && s.any(func(q resource.Quantity) bool { return !q.RoundUp(0) })
 	if thousandths {
 		if errs := s.unsuitable(unlessThousandths); len(errs) > 0 {
@@ -286,8 +286,8 @@ func (s steps) guarded() field.ErrorList {
 	})...)
 }
 
-// unguarded is what it checks before 1.37, as if it did not crash.
-func (s steps) unguarded() field.ErrorList {
+// before137 is what it checks before 1.37, as if it did not crash.
+func (s steps) before137() field.ErrorList {
 	if s.step() == nil {
 		return nil
 	}

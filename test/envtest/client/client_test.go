@@ -327,7 +327,7 @@ func testTargets(t *testing.T) {
 		"devices --held-by pod/train-0 -n team-a -o name":                       {cmdutil.ExitClean, driver + "/node-1/gpu-1\n"},
 		"devices --node node-1 --free -o name":                                  {cmdutil.ExitClean, driver + "/node-1/gpu-0\n"},
 		"audit -n typo":                                                         {cmdutil.ExitFailed, "--namespace typo: the cluster has no such namespace"},
-		"drain node-1 --dry-run":                                                {cmdutil.ExitFailed, `no published device "node-1": for the devices of the node, use node/node-1`},
+		"drain node-1 --dry-run":                                                {cmdutil.ExitFailed, `no device, pool or driver "node-1": for the devices of the node, use node/node-1`},
 		"drain rack=r7 --dry-run":                                               {cmdutil.ExitFailed, "for the labels of nodes, use -l 'rack=r7'"},
 		"devices -l rack=r8":                                                    {cmdutil.ExitFailed, "no node has the labels rack=r8"},
 	} {

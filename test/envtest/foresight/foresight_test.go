@@ -178,7 +178,7 @@ func ownerOf(pod *corev1.Pod) string {
 }
 
 // sets sorts the moves by ReplicaSet.
-func sets(seen placement.World, answer placement.Answer) map[string]*set {
+func sets(seen placement.Cluster, answer placement.Answer) map[string]*set {
 	all := map[string]*set{}
 	moved := map[string]bool{}
 	of := func(name string) *set {
@@ -211,7 +211,7 @@ func sets(seen placement.World, answer placement.Answer) map[string]*set {
 }
 
 // compare adds the agreement of one world to the score.
-func (w *world) compare(total *score, seen placement.World, answer placement.Answer, guess map[string]int) {
+func (w *world) compare(total *score, seen placement.Cluster, answer placement.Answer, guess map[string]int) {
 	all := sets(seen, answer)
 	for _, pod := range w.pods() {
 		s := all[ownerOf(pod)]

@@ -148,7 +148,7 @@ func (w *world) restart(total *score) {
 }
 
 // flag remembers the pods that would not land again if they were created again.
-func (w *world) flag(seen placement.World) {
+func (w *world) flag(seen placement.Cluster) {
 	change := w.planned(seen)
 	change.Restarted = true
 	answer, err := seen.Predict(w.Context(), change)

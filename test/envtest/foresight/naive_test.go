@@ -12,7 +12,7 @@ import (
 
 // guess is what one gets by comparing the free devices of a class with the requests, as far
 // as a class has devices: how many pods of each set land.
-func (w *world) guess(seen placement.World, answer placement.Answer) map[string]int {
+func (w *world) guess(seen placement.Cluster, answer placement.Answer) map[string]int {
 	change := w.planned(seen)
 	free := w.free(change.After, answer)
 	guess := map[string]int{}
@@ -29,7 +29,7 @@ func (w *world) guess(seen placement.World, answer placement.Answer) map[string]
 }
 
 // free counts the devices without taints that no claim of a pod that stays has, by class.
-func (w *world) free(after placement.World, answer placement.Answer) map[string]int {
+func (w *world) free(after placement.Cluster, answer placement.Answer) map[string]int {
 	leaves := map[string]bool{}
 	for _, m := range answer.Moves {
 		leaves[m.Pod] = true
@@ -60,7 +60,7 @@ func (w *world) classOf(driver string) string {
 }
 
 // asks returns the class and the number of devices that a pod asks for.
-func (w *world) asks(seen placement.World, pod *corev1.Pod) (class string, count int) {
+func (w *world) asks(seen placement.Cluster, pod *corev1.Pod) (class string, count int) {
 	for _, reference := range pod.Spec.ResourceClaims {
 		for _, template := range seen.Templates {
 			if template.Name != *reference.ResourceClaimTemplateName {

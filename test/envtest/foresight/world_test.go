@@ -259,7 +259,7 @@ func (w *world) claims() (all []*resourceapi.ResourceClaim) {
 }
 
 // read reads the world.
-func (w *world) read() placement.World {
+func (w *world) read() placement.Cluster {
 	ctx := w.Context()
 	var objects []any
 	for _, class := range w.classes {
@@ -272,7 +272,7 @@ func (w *world) read() placement.World {
 		w.must(err)
 		objects = append(objects, stored)
 	}
-	seen := placement.World{View: tracker.Merge(objects...), Claims: w.claims(), Pods: w.pods(), Gates: w.gates, IncompletePools: minor() == oldest}
+	seen := placement.Cluster{View: tracker.Merge(objects...), Claims: w.claims(), Pods: w.pods(), Gates: w.gates, IncompletePools: minor() == oldest}
 	list, err := w.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: worldLabel + "=" + w.name})
 	w.must(err)
 	for i := range list.Items {
@@ -335,7 +335,7 @@ func (w *world) taint() {
 }
 
 // planned is the change for the prediction.
-func (w *world) planned(seen placement.World) placement.Change {
+func (w *world) planned(seen placement.Cluster) placement.Change {
 	if w.change.kind == "node away" {
 		return seen.WithoutNodes(w.change.node)
 	}
@@ -368,7 +368,7 @@ func (w *world) drains(id usage.DeviceID) bool {
 }
 
 // make carries the change out, and waits until nothing moves.
-func (w *world) make(seen placement.World) {
+func (w *world) make(seen placement.Cluster) {
 	ctx := w.Context()
 	now := int64(0)
 	switch w.change.kind {

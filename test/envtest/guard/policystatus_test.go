@@ -28,7 +28,7 @@ const statusName = "dra-steward-policies"
 // until the test ends.
 func startController(t *testing.T) {
 	t.Helper()
-	objects, err := chart.Render(map[string]any{"certificates": map[string]any{"existingSecret": "tls", "caBundle": "-----BEGIN CERTIFICATE-----\n…"}}, chart.Options{})
+	objects, err := chart.Render(map[string]any{"certificates": map[string]any{"mode": "provided", "existingSecret": "tls", "caBundle": "-----BEGIN CERTIFICATE-----\n…"}}, chart.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

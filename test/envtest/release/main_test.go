@@ -49,7 +49,7 @@ func taintRules() schema.GroupVersionKind {
 
 // with returns the values that every release here needs, and more.
 func with(more values) values {
-	v := values{"certificates": values{"existingSecret": "dra-steward-tls", "caBundle": pem}}
+	v := values{"certificates": values{"mode": "provided", "existingSecret": "dra-steward-tls", "caBundle": pem}}
 	for key, value := range more {
 		v[key] = value
 	}

@@ -157,7 +157,7 @@ func (w *world) metrics(t *testing.T, c *http.Client, url string) {
 func (w *world) installScheduler(t *testing.T, kubeconfig string) (args []string) {
 	t.Helper()
 	objects, err := chart.Render(map[string]any{"scheduler": map[string]any{"enabled": true},
-		"certificates": map[string]any{"existingSecret": "tls", "caBundle": "-----BEGIN CERTIFICATE-----\n…"}}, chart.Options{})
+		"certificates": map[string]any{"mode": "provided", "existingSecret": "tls", "caBundle": "-----BEGIN CERTIFICATE-----\n…"}}, chart.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 
 // Churn replaces the pods and claims of a round, from 1: those of before end and are deleted,
 // and others get their devices.
-func Churn(ctx context.Context, config *rest.Config, w scale.World, round int) error {
+func Churn(ctx context.Context, config *rest.Config, w scale.Cluster, round int) error {
 	l, err := newLoader(config)
 	if err != nil {
 		return err
@@ -40,7 +40,7 @@ func Churn(ctx context.Context, config *rest.Config, w scale.World, round int) e
 // Replace removes the pods and claims whose numbers it receives, as kubelet and the controllers of Kubernetes do with
 // a pod that is evicted, and creates a pod that runs and has no claim for each, as the owner of a pod does.
 // It returns when the channel is closed.
-func Replace(ctx context.Context, config *rest.Config, w scale.World, claims <-chan int) error {
+func Replace(ctx context.Context, config *rest.Config, w scale.Cluster, claims <-chan int) error {
 	l, err := newLoader(config)
 	if err != nil {
 		return err
@@ -54,7 +54,7 @@ func Replace(ctx context.Context, config *rest.Config, w scale.World, claims <-c
 	})
 }
 
-func (l *loader) replace(ctx context.Context, w scale.World, i int) error {
+func (l *loader) replace(ctx context.Context, w scale.Cluster, i int) error {
 	if err := l.remove(ctx, w, i, 0); err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func (l *loader) replace(ctx context.Context, w scale.World, i int) error {
 }
 
 // remove deletes a pod at once, and then its claim, as kubelet and the controller of claims do.
-func (l *loader) remove(ctx context.Context, w scale.World, i, round int) error {
+func (l *loader) remove(ctx context.Context, w scale.Cluster, i, round int) error {
 	pod, claim := w.Workload(i, round)
 	if err := l.delete(ctx, pod); err != nil {
 		return err

@@ -46,10 +46,10 @@ type loader struct {
 	objects, writes atomic.Int64
 }
 
-// World writes the objects of a world that the API server does not have. A load that was
+// Cluster writes the objects of a cluster that the API server does not have. A load that was
 // interrupted is continued by another call. Types of ours must be served. What is loaded is
 // printed to out.
-func World(ctx context.Context, config *rest.Config, w scale.World, out io.Writer) (Stats, error) {
+func Cluster(ctx context.Context, config *rest.Config, w scale.Cluster, out io.Writer) (Stats, error) {
 	l, err := newLoader(config)
 	if err != nil {
 		return Stats{}, err
@@ -97,14 +97,14 @@ func parallel(ctx context.Context, all iter.Seq[func(context.Context) error]) er
 }
 
 // first yields what other objects need.
-func (l *loader) first(w scale.World) iter.Seq[func(context.Context) error] {
+func (l *loader) first(w scale.Cluster) iter.Seq[func(context.Context) error] {
 	return func(yield func(func(context.Context) error) bool) {
 		_ = yield(l.stored(scale.Class(scale.GPUDriver))) && yield(l.stored(scale.Class(scale.NICDriver))) &&
 			each(w.Namespaces(), func(i int) bool { return yield(l.stored(w.Namespace(i))) })
 	}
 }
 
-func (l *loader) second(w scale.World) iter.Seq[func(context.Context) error] {
+func (l *loader) second(w scale.Cluster) iter.Seq[func(context.Context) error] {
 	return func(yield func(func(context.Context) error) bool) {
 		_ = each(w.Namespaces(), func(i int) bool { return yield(l.stored(w.Template(i))) && yield(l.budget(w.Budget(i))) }) &&
 			each(w.Nodes, func(i int) bool {
@@ -115,7 +115,7 @@ func (l *loader) second(w scale.World) iter.Seq[func(context.Context) error] {
 	}
 }
 
-func (l *loader) workloads(w scale.World) iter.Seq[func(context.Context) error] {
+func (l *loader) workloads(w scale.Cluster) iter.Seq[func(context.Context) error] {
 	return func(yield func(func(context.Context) error) bool) {
 		_ = each(w.Claims(), func(i int) bool {
 			return yield(func(ctx context.Context) error { return l.workload(ctx, w, i, 0) })
@@ -173,7 +173,7 @@ func (l *loader) budget(budget *policyv1.PodDisruptionBudget) func(context.Conte
 }
 
 // workload writes a pod that runs and its claim, which is allocated.
-func (l *loader) workload(ctx context.Context, w scale.World, i, round int) error {
+func (l *loader) workload(ctx context.Context, w scale.Cluster, i, round int) error {
 	pod, claim := w.Workload(i, round)
 	running, allocated := pod.Status, claim.Status
 	if err := l.store(ctx, pod); err != nil {

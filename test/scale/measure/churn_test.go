@@ -50,7 +50,7 @@ func TestChurn(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	w := scale.World{Nodes: churnNodes, Seed: 1}
+	w := scale.Cluster{Nodes: churnNodes, Seed: 1}
 	r := newRelease(t, cluster, buildProgram(t), map[string]any{"monitoring": map[string]any{"secure": false}, "controller": map[string]any{"drains": map[string]any{"enabled": true}}})
 	r.install(t)
 	fill(t, cluster, w, &step{nodes: w.Nodes})

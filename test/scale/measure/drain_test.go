@@ -41,7 +41,7 @@ const (
 // Each write of the status is a second after the one before, and no namespace waits long for its next eviction.
 func TestDrain(t *testing.T) {
 	needsScale(t)
-	w := scale.World{Nodes: lastStep(t), Seed: 1}
+	w := scale.Cluster{Nodes: lastStep(t), Seed: 1}
 	t.Setenv("ETCD_QUOTA_BACKEND_BYTES", strconv.Itoa(8<<30))
 	cluster, err := envtest.Start(t.Context(), envtest.Options{AuditPolicy: controllerAudit, DeviceTaintRules: true, Output: logWriter{t}, ControllerManager: true,
 		APIServerArgs:         map[string][]string{"audit-log-maxsize": {"10000"}}, // it is read from where it was, so that it must not rotate
@@ -83,7 +83,7 @@ func TestDrain(t *testing.T) {
 }
 
 // setBudgets lets each namespace miss one pod at a time, in the form that needs no controller of the pods.
-func setBudgets(t *testing.T, c client.Client, w scale.World) {
+func setBudgets(t *testing.T, c client.Client, w scale.Cluster) {
 	t.Helper()
 	for i := range w.Namespaces() {
 		budget := w.Budget(i)
@@ -121,7 +121,7 @@ type drainedResult struct {
 }
 
 // drainNodes drains the GPUs of the first nodes, and plays kubelet and the owners of pods.
-func drainNodes(t *testing.T, r *release, w scale.World, nodes int) (found drainedResult) {
+func drainNodes(t *testing.T, r *release, w scale.Cluster, nodes int) (found drainedResult) {
 	t.Helper()
 	config := r.cluster.Config()
 	config.QPS, config.ContentType = -1, apiruntime.ContentTypeProtobuf
@@ -177,7 +177,7 @@ func drainNodes(t *testing.T, r *release, w scale.World, nodes int) (found drain
 }
 
 // podsOn are the pods that hold a GPU of the first nodes, with the numbers of their claims.
-func podsOn(w scale.World, nodes int) map[types.NamespacedName]int {
+func podsOn(w scale.Cluster, nodes int) map[types.NamespacedName]int {
 	first := map[string]bool{}
 	for i := range nodes {
 		first[scale.NodeName(i)] = true
@@ -192,7 +192,7 @@ func podsOn(w scale.World, nodes int) map[types.NamespacedName]int {
 }
 
 // bigDrain drains the GPUs of the first nodes as fast as budgets allow.
-func bigDrain(t *testing.T, w scale.World, nodes, pods int) *unstructured.Unstructured {
+func bigDrain(t *testing.T, w scale.Cluster, nodes, pods int) *unstructured.Unstructured {
 	t.Helper()
 	drain := &v1alpha1.DeviceDrain{TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion().String(), Kind: v1alpha1.DeviceDrainKind},
 		ObjectMeta: metav1.ObjectMeta{Name: "racks", Annotations: map[string]string{

@@ -47,7 +47,7 @@ const (
 // all pods as fast as they go.
 func TestEviction(t *testing.T) {
 	needsScale(t)
-	w := scale.World{Nodes: lastStep(t), Seed: 1}
+	w := scale.Cluster{Nodes: lastStep(t), Seed: 1}
 	program := buildProgram(t)
 	for _, one := range []struct {
 		name, device string
@@ -102,7 +102,7 @@ func evictedRows(by evictor, all []evicted) string {
 }
 
 // evictAll has the pods of a device of each node evicted, or all pods without a device.
-func evictAll(t *testing.T, w scale.World, program string, by evictor, device string, perSecond int) evicted {
+func evictAll(t *testing.T, w scale.Cluster, program string, by evictor, device string, perSecond int) evicted {
 	t.Helper()
 	t.Setenv("ETCD_QUOTA_BACKEND_BYTES", strconv.Itoa(8<<30))
 	o := envtest.Options{AuditPolicy: evictionAudit, DeviceTaintRules: true, Output: logWriter{t}, ControllerManager: by == inTree,
@@ -149,7 +149,7 @@ func evictAll(t *testing.T, w scale.World, program string, by evictor, device st
 }
 
 // createRule makes the rule that evicts, and acknowledges how many it evicts.
-func createRule(t *testing.T, clients kubernetes.Interface, w scale.World, device string) {
+func createRule(t *testing.T, clients kubernetes.Interface, w scale.Cluster, device string) {
 	t.Helper()
 	rule := &resourceapi.DeviceTaintRule{
 		ObjectMeta: metav1.ObjectMeta{Name: "broken", Annotations: map[string]string{
@@ -164,7 +164,7 @@ func createRule(t *testing.T, clients kubernetes.Interface, w scale.World, devic
 }
 
 // podsWith are the pods that hold a device of that name on some node, or all.
-func podsWith(w scale.World, device string) map[types.NamespacedName]bool {
+func podsWith(w scale.Cluster, device string) map[types.NamespacedName]bool {
 	all := map[types.NamespacedName]bool{}
 	for i := range w.Claims() {
 		pod, claim := w.Workload(i, 0)

@@ -27,7 +27,7 @@ const maxStays = 128
 // the memory of the process. The number of nodes is the last one of stepsVariable.
 func TestGuardForesight(t *testing.T) {
 	needsScale(t)
-	w := scale.World{Nodes: lastStep(t), Seed: 1}
+	w := scale.Cluster{Nodes: lastStep(t), Seed: 1}
 	t.Setenv("ETCD_QUOTA_BACKEND_BYTES", strconv.Itoa(8<<30))
 	cluster, err := envtest.Start(t.Context(), envtest.Options{AuditPolicy: auditPolicy, DeviceTaintRules: true, Output: logWriter{t}})
 	must(t, err)
@@ -99,7 +99,7 @@ func percentile(all []time.Duration, p int) time.Duration {
 }
 
 // measure runs a webhook and writes rules that are not stored.
-func (g *guarded) measure(t *testing.T, r *release, clients kubernetes.Interface, warned *warnings, w scale.World, foresight bool) {
+func (g *guarded) measure(t *testing.T, r *release, clients kubernetes.Interface, warned *warnings, w scale.Cluster, foresight bool) {
 	var drop []string
 	if !foresight {
 		drop = append(drop, "--guard-foresight")

@@ -33,7 +33,7 @@ const maxForesight = 8 << 10
 // pods in an index, all trimmed as its informers trim them. Objects are decoded as from an API server.
 func TestHeap(t *testing.T) {
 	nodes := heapNodes(t)
-	w := scale.World{Nodes: nodes, Seed: 1}
+	w := scale.Cluster{Nodes: nodes, Seed: 1}
 	before := heap()
 	snapshot := tracker.Merge(slicesOf(t, w)...)
 	slices := heap()
@@ -51,7 +51,7 @@ func TestHeap(t *testing.T) {
 // TestForesight measures what guard.foresight costs: memory that stays, and the time and memory
 // of one answer about a rule that evicts the pods of thirteen nodes, about a hundred.
 func TestForesight(t *testing.T) {
-	w := scale.World{Nodes: heapNodes(t), Seed: 1}
+	w := scale.Cluster{Nodes: heapNodes(t), Seed: 1}
 	before := heap()
 	trimmed, _, _ := indexOf(t, w, usage.Trim)
 	small := heap() - before
@@ -71,7 +71,7 @@ func TestForesight(t *testing.T) {
 		t.Errorf("%d bytes a node, want at most %d", perNode, maxForesight)
 	}
 	view := tracker.Merge(append(slicesOf(t, w), scale.Class(scale.GPUDriver))...)
-	world := placement.World{View: view, Pods: pods, Claims: claims, Nodes: nodes}
+	world := placement.Cluster{View: view, Pods: pods, Claims: claims, Nodes: nodes}
 	for namespace := range w.Namespaces() {
 		world.Templates = append(world.Templates, w.Template(namespace))
 	}
@@ -118,7 +118,7 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-func slicesOf(t *testing.T, w scale.World) (all []any) {
+func slicesOf(t *testing.T, w scale.Cluster) (all []any) {
 	for node := range w.Nodes {
 		for _, made := range []*resourceapi.ResourceSlice{w.GPUs(node), w.NICs(node)} {
 			data, err := made.Marshal()
@@ -133,7 +133,7 @@ func slicesOf(t *testing.T, w scale.World) (all []any) {
 }
 
 // indexOf returns the index of what keep leaves of claims and pods, and these.
-func indexOf(t *testing.T, w scale.World, keep func(any) (any, error)) (index *usage.Index, pods []*corev1.Pod, claims []*resourceapi.ResourceClaim) {
+func indexOf(t *testing.T, w scale.Cluster, keep func(any) (any, error)) (index *usage.Index, pods []*corev1.Pod, claims []*resourceapi.ResourceClaim) {
 	index, keep = &usage.Index{}, (&compact.Shared{}).Around(keep)
 	for i := range w.Claims() {
 		madePod, madeClaim := w.Workload(i, 0)

@@ -51,7 +51,7 @@ const maxReactions = 1.5
 // publish a taint and take it back. The number of nodes is the last one of stepsVariable.
 func TestReactions(t *testing.T) {
 	needsScale(t)
-	w := scale.World{Nodes: lastStep(t), Seed: 1}
+	w := scale.Cluster{Nodes: lastStep(t), Seed: 1}
 	t.Setenv("ETCD_QUOTA_BACKEND_BYTES", "8589934592")
 	cluster, err := envtest.Start(t.Context(), envtest.Options{AuditPolicy: controllerAudit, DeviceTaintRules: true, Output: logWriter{t}})
 	must(t, err)

@@ -73,7 +73,7 @@ func TestScale(t *testing.T) {
 		nodes, err := strconv.Atoi(text)
 		must(t, err)
 		t.Run(text+" nodes", func(t *testing.T) {
-			if s := measure(t, scale.World{Nodes: nodes, Seed: 1}, program); s != nil {
+			if s := measure(t, scale.Cluster{Nodes: nodes, Seed: 1}, program); s != nil {
 				steps = append(steps, s)
 				record(t, s)
 				t.Logf("\n%s", table(steps, machine()))
@@ -89,7 +89,7 @@ func machine() string {
 	return fmt.Sprintf("%s: %d cores for dra-steward, the API server and etcd together, load %s at the end.", time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), one)
 }
 
-func measure(t *testing.T, w scale.World, program string) *step {
+func measure(t *testing.T, w scale.Cluster, program string) *step {
 	t.Helper()
 	// etcd reads from here what its arguments leave open.
 	t.Setenv("ETCD_QUOTA_BACKEND_BYTES", strconv.Itoa(8<<30))
@@ -131,7 +131,7 @@ func measure(t *testing.T, w scale.World, program string) *step {
 
 // fill gives the cluster the objects of a world: those of an earlier run, or new ones, which are
 // kept.
-func fill(t *testing.T, cluster *envtest.Cluster, w scale.World, s *step) {
+func fill(t *testing.T, cluster *envtest.Cluster, w scale.Cluster, s *step) {
 	t.Helper()
 	cache, err := assets.DefaultCache()
 	must(t, err)
@@ -139,7 +139,7 @@ func fill(t *testing.T, cluster *envtest.Cluster, w scale.World, s *step) {
 	begin := time.Now()
 	keys, err := load.Restore(t.Context(), cluster.Etcd(), file)
 	if errors.Is(err, fs.ErrNotExist) {
-		stats, err := load.World(t.Context(), cluster.Config(), w, logWriter{t})
+		stats, err := load.Cluster(t.Context(), cluster.Config(), w, logWriter{t})
 		must(t, err)
 		t.Logf("%v: loaded %v", w, stats)
 		s.add("load: writes a second that the API server took", float64(stats.Writes)/stats.Took.Seconds(), "/s", "")

@@ -43,7 +43,7 @@ func toleration(i int) resourceapi.DeviceToleration {
 }
 
 // measureGuard asks for a rule that evicts all pods, 50 times.
-func measureGuard(t *testing.T, clients kubernetes.Interface, w scale.World, s *step) {
+func measureGuard(t *testing.T, clients kubernetes.Interface, w scale.Cluster, s *step) {
 	t.Helper()
 	rule := &resourceapi.DeviceTaintRule{ObjectMeta: metav1.ObjectMeta{Name: "everything"}, Spec: resourceapi.DeviceTaintRuleSpec{
 		DeviceSelector: &resourceapi.DeviceTaintSelector{Driver: new(scale.GPUDriver)},
@@ -77,7 +77,7 @@ func measureGuard(t *testing.T, clients kubernetes.Interface, w scale.World, s *
 
 // measureWrites writes claims, and then a slice for each node at once, with the webhook and
 // without, by turns.
-func measureWrites(t *testing.T, clients kubernetes.Interface, r *release, w scale.World, s *step) {
+func measureWrites(t *testing.T, clients kubernetes.Interface, r *release, w scale.Cluster, s *step) {
 	t.Helper()
 	_, err := clients.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: benchmark}}, metav1.CreateOptions{})
 	must(t, err)
@@ -175,7 +175,7 @@ func writeClaims(t *testing.T, clients kubernetes.Interface, perSecond int) turn
 func late(refusal string) bool { return strings.Contains(refusal, "too expensive to check") }
 
 // publish creates the slices of a driver on each node, all at once.
-func publish(t *testing.T, clients kubernetes.Interface, w scale.World) turn {
+func publish(t *testing.T, clients kubernetes.Interface, w scale.Cluster) turn {
 	t.Helper()
 	one := many(w.Nodes, w.Nodes, 0, func(ctx context.Context, i int) error {
 		slice := w.GPUs(i)

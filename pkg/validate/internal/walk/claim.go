@@ -417,10 +417,10 @@ func (s ClaimSpec) CheckedRequests(server Server) iter.Seq2[*field.Path, *resour
 func (s ClaimSpec) CheckedDeviceRequests(by Reader, server Server) DeviceRequestWalk {
 	w := s.walk(server)
 	by = w.as(by)
-	if !w.has.demands[by] {
-		w.demands[by], w.has.demands[by] = collect(s.findDeviceRequests(by, server)), true
+	if !w.has.deviceRequests[by] {
+		w.deviceRequests[by], w.has.deviceRequests[by] = collect(s.findDeviceRequests(by, server)), true
 	}
-	return each(w.demands[by])
+	return each(w.deviceRequests[by])
 }
 
 // CheckedTolerations walks the tolerations of device requests. No API server bounds their

@@ -58,14 +58,14 @@ func (server Server) devices(old, slice *resourceapi.ResourceSlice) *deviceList 
 
 // A claimWalk is what rules walk in the spec of a claim.
 type claimWalk struct {
-	spec        ClaimSpec
-	requests    []placed[*resourceapi.DeviceRequest]
-	demands     [2][]placed[DeviceRequest]
-	tolerations [2][]placed[*resourceapi.DeviceToleration]
+	spec           ClaimSpec
+	requests       []placed[*resourceapi.DeviceRequest]
+	deviceRequests [2][]placed[DeviceRequest]
+	tolerations    [2][]placed[*resourceapi.DeviceToleration]
 	// has are those of them that exist: requests, device requests, tolerations.
 	has struct {
-		requests             bool
-		demands, tolerations [2]bool
+		requests                    bool
+		deviceRequests, tolerations [2]bool
 	}
 }
 

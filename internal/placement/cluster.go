@@ -17,8 +17,8 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 )
 
-// A World is what decides where pods land. Nothing in it is changed.
-type World struct {
+// A Cluster holds the objects that decide where pods land. It is read-only.
+type Cluster struct {
 	// View has the devices, taints and classes; nil has none.
 	View *tracker.Snapshot
 	// Claims, Pods, Templates and Groups are those of all namespaces, Nodes all nodes.
@@ -48,40 +48,40 @@ type World struct {
 }
 
 // Begin returns a simulation in which nothing has changed.
-func (w World) Begin() *Simulation {
-	if w.View == nil {
-		w.View = &tracker.Snapshot{}
+func (c Cluster) Begin() *Simulation {
+	if c.View == nil {
+		c.View = &tracker.Snapshot{}
 	}
-	seen := Seen(w.View, w.Patched)
-	if w.IncompletePools {
+	seen := Seen(c.View, c.Patched)
+	if c.IncompletePools {
 		seen = Separated(Completed(seen, Pools(seen)))
 	}
-	features := Known(w.Gates).Features
+	features := Known(c.Gates).Features
 	s := &Simulation{
 		slices: seen, claims: map[types.NamespacedName]*resourceapi.ResourceClaim{}, templates: map[types.NamespacedName]*resourceapi.ResourceClaimTemplate{},
-		groups: map[types.NamespacedName]*schedulingapi.PodGroup{}, pods: map[types.UID]*corev1.Pod{}, misses: map[string]*misses{}, slow: map[string]bool{}, most: cmp.Or(w.Steps, kindSteps),
-		devices: Allocator{Features: features, State: Allocated(slices.Values(w.Claims)), Classes: Classes{w.View}, Slices: ByNode(seen), Cache: NewCache(features)},
-		classes: extendedClasses(w.View),
+		groups: map[types.NamespacedName]*schedulingapi.PodGroup{}, pods: map[types.UID]*corev1.Pod{}, misses: map[string]*misses{}, slow: map[string]bool{}, most: cmp.Or(c.Steps, kindSteps),
+		devices: Allocator{Features: features, State: Allocated(slices.Values(c.Claims)), Classes: Classes{c.View}, Slices: ByNode(seen), Cache: NewCache(features)},
+		classes: extendedClasses(c.View),
 	}
-	for _, claim := range w.Claims {
+	for _, claim := range c.Claims {
 		s.claims[nameOf(claim)] = Defaulted(claim)
 	}
-	for _, template := range w.Templates {
+	for _, template := range c.Templates {
 		s.templates[nameOf(template)] = template
 	}
-	for _, group := range w.Groups {
+	for _, group := range c.Groups {
 		s.groups[nameOf(group)] = group
 	}
-	s.nodes = make([]*node, 0, len(w.Nodes))
-	s.byName = make(map[string]int, len(w.Nodes))
-	if len(w.Nodes) == 0 && !w.NoNodes {
-		w.Nodes = NodesOf(seen)
+	s.nodes = make([]*node, 0, len(c.Nodes))
+	s.byName = make(map[string]int, len(c.Nodes))
+	if len(c.Nodes) == 0 && !c.NoNodes {
+		c.Nodes = NodesOf(seen)
 	}
-	for _, n := range slices.SortedFunc(slices.Values(w.Nodes), func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) }) {
+	for _, n := range slices.SortedFunc(slices.Values(c.Nodes), func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) }) {
 		s.byName[n.Name] = len(s.nodes)
 		s.nodes = append(s.nodes, &node{Node: n, allocatable: amountsOf(n.Status.Allocatable)})
 	}
-	for _, pod := range w.Pods {
+	for _, pod := range c.Pods {
 		if !Finished(pod) {
 			s.pods[uidOf(pod)] = pod
 			s.use(pod.Spec.NodeName, pod, 1)
@@ -103,12 +103,12 @@ const (
 
 // ends reports whether a pod that is being deleted ends soon. One with a grace period of hours keeps its devices, as
 // does one on a node that is dead.
-func (w World) ends(pod *corev1.Pod) bool {
+func (c Cluster) ends(pod *corev1.Pod) bool {
 	if pod.DeletionTimestamp == nil {
 		return false
 	}
-	left := pod.DeletionTimestamp.Sub(w.Now)
-	return w.Now.IsZero() || left <= endsWithin && left >= -endsAfter
+	left := pod.DeletionTimestamp.Sub(c.Now)
+	return c.Now.IsZero() || left <= endsWithin && left >= -endsAfter
 }
 
 // named is an object of a namespace.

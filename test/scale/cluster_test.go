@@ -10,7 +10,7 @@ import (
 // TestWorld: the counts are those of clusterloader2's test at 5,000 nodes, no device is held
 // twice, and the budgets count the pods.
 func TestWorld(t *testing.T) {
-	for _, w := range []scale.World{{Nodes: 1}, {Nodes: 7, Seed: 3}, {Nodes: 100, Seed: 1}, {Nodes: 5000, Seed: 1}} {
+	for _, w := range []scale.Cluster{{Nodes: 1}, {Nodes: 7, Seed: 3}, {Nodes: 100, Seed: 1}, {Nodes: 5000, Seed: 1}} {
 		held, inNamespace := map[string]bool{}, map[string]int32{}
 		for i := range w.Claims() {
 			pod, claim := w.Workload(i, 0)
@@ -29,14 +29,14 @@ func TestWorld(t *testing.T) {
 			}
 		}
 	}
-	if w := (scale.World{Nodes: 5000}); w.Claims() != 36_000 || w.Namespaces() != 500 || w.Devices() != 40_000 {
+	if w := (scale.Cluster{Nodes: 5000}); w.Claims() != 36_000 || w.Namespaces() != 500 || w.Devices() != 40_000 {
 		t.Errorf("%d claims, %d namespaces, %d devices", w.Claims(), w.Namespaces(), w.Devices())
 	}
 }
 
 // TestDeterministic: a seed makes the same objects each time, another seed others.
 func TestDeterministic(t *testing.T) {
-	all := func(w scale.World) string {
+	all := func(w scale.Cluster) string {
 		var objects []any
 		for i := range 20 {
 			pod, claim := w.Workload(i, 1)
@@ -48,21 +48,21 @@ func TestDeterministic(t *testing.T) {
 		}
 		return string(text)
 	}
-	w := scale.World{Nodes: 100, Seed: 1}
-	if again := (scale.World{Nodes: 100, Seed: 1}); all(w) != all(again) {
+	w := scale.Cluster{Nodes: 100, Seed: 1}
+	if again := (scale.Cluster{Nodes: 100, Seed: 1}); all(w) != all(again) {
 		t.Error("two calls make different objects")
 	}
-	if all(w) == all(scale.World{Nodes: 100, Seed: 2}) {
+	if all(w) == all(scale.Cluster{Nodes: 100, Seed: 2}) {
 		t.Error("two seeds make the same objects")
 	}
-	if effect := (scale.World{Nodes: 1, NoExecute: true}).Rule(0).Spec.Taint.Effect; effect != "NoExecute" {
+	if effect := (scale.Cluster{Nodes: 1, NoExecute: true}).Rule(0).Spec.Taint.Effect; effect != "NoExecute" {
 		t.Errorf("the first rule has the effect %s", effect)
 	}
 }
 
 // TestChurned: ten rounds replace each claim once, a job as a whole.
 func TestChurned(t *testing.T) {
-	w, seen := scale.World{Nodes: 100, Seed: 1}, map[int]int{}
+	w, seen := scale.Cluster{Nodes: 100, Seed: 1}, map[int]int{}
 	for round := 1; round <= 10; round++ {
 		jobs := map[int]int{}
 		for claim := range w.Churned(round) {

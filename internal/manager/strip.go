@@ -1,4 +1,4 @@
-package evictor
+package manager
 
 import (
 	"fmt"
@@ -10,9 +10,9 @@ import (
 	"github.com/dra-steward/dra-steward/internal/compact"
 )
 
-// StripPod is a transform for the informer of pods. It keeps the fields that decisions, API
+// stripPod is a transform for the informer of pods. It keeps the fields that decisions, API
 // calls and events need.
-func StripPod(object any) (any, error) {
+func stripPod(object any) (any, error) {
 	switch object := object.(type) {
 	case *corev1.Pod:
 		return strip(object), nil

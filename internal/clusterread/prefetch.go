@@ -7,9 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// ahead has lists that are read while a command reads another: the API server encodes one while the command decodes
+// prefetch has lists that are read while a command reads another: the API server encodes one while the command decodes
 // the other.
-type ahead struct {
+type prefetch struct {
 	begun   map[string]func() ([]runtime.Object, error)
 	stop    []context.CancelFunc
 	running sync.WaitGroup
@@ -21,32 +21,32 @@ func readAhead[L runtime.Object](ctx context.Context, r *reading, what string, f
 		return
 	}
 	ctx, stop := context.WithCancel(ctx)
-	r.ahead.stop = append(r.ahead.stop, stop)
+	r.prefetch.stop = append(r.prefetch.stop, stop)
 	var objects []runtime.Object
 	var err error
 	done := make(chan struct{})
-	r.ahead.running.Go(func() {
+	r.prefetch.running.Go(func() {
 		defer close(done)
 		objects, _, err = readPages(ctx, r, what, from)
 	})
-	if r.ahead.begun == nil {
-		r.ahead.begun = map[string]func() ([]runtime.Object, error){}
+	if r.prefetch.begun == nil {
+		r.prefetch.begun = map[string]func() ([]runtime.Object, error){}
 	}
-	r.ahead.begun[what] = func() ([]runtime.Object, error) { <-done; return objects, err }
+	r.prefetch.begun[what] = func() ([]runtime.Object, error) { <-done; return objects, err }
 }
 
 // take waits for a list that was begun, once.
-func (a *ahead) take(what string) (wait func() ([]runtime.Object, error), begun bool) {
-	wait, begun = a.begun[what]
-	delete(a.begun, what)
+func (p *prefetch) take(what string) (wait func() ([]runtime.Object, error), begun bool) {
+	wait, begun = p.begun[what]
+	delete(p.begun, what)
 	return wait, begun
 }
 
 // end ends the lists that nothing waited for.
-func (a *ahead) end() {
-	for _, stop := range a.stop {
+func (p *prefetch) end() {
+	for _, stop := range p.stop {
 		stop()
 	}
-	a.running.Wait()
-	a.begun, a.stop = nil, nil
+	p.running.Wait()
+	p.begun, p.stop = nil, nil
 }
