@@ -268,39 +268,3 @@ func TestDockerfile(t *testing.T) {
 		t.Error("the first stage does not make what the tests look at")
 	}
 }
-
-// TestReproducible builds both programs twice, in folders of different names, the second
-// time with a cache that was empty: the files are the same.
-func TestReproducible(t *testing.T) {
-	if os.Getenv("DRA_STEWARD_LONG") == "" {
-		t.Skip("compiles everything again; make test-long runs it")
-	}
-	elsewhere := filepath.Join(t.TempDir(), "another", "folder")
-	if err := os.CopyFS(elsewhere, os.DirFS(tree)); err != nil {
-		t.Fatal(err)
-	}
-	cache := t.TempDir()
-	for _, program := range []string{"dra-steward", "dra-steward-scheduler"} {
-		first, second := root(t, tree, program), root(t, elsewhere, program, "GOCACHE="+cache)
-		for _, name := range []string{"program", "bom.json"} {
-			a, err := os.ReadFile(filepath.Join(first, name))
-			if err != nil {
-				t.Fatal(err)
-			}
-			b, err := os.ReadFile(filepath.Join(second, name))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !bytes.Equal(a, b) {
-				t.Errorf("%s: %s differs: %x and %x", program, name, sha256.Sum256(a), sha256.Sum256(b))
-			}
-			t.Logf("%s: %s: %d bytes, sha256 %x", program, name, len(a), sha256.Sum256(a))
-		}
-		if program == "dra-steward-scheduler" {
-			wantStatic(t, filepath.Join(first, "program"))
-			if out, err := inside(t, first, "--version").CombinedOutput(); err != nil || !strings.Contains(string(out), "v1.37.0+dra-steward.") {
-				t.Errorf("%v: %s", err, out)
-			}
-		}
-	}
-}
