@@ -22,8 +22,8 @@ const patched = `device.attributes["install.example.com"]`
 func (r *release) checkScheduler() {
 	r.Helper()
 	ctx := r.Context()
-	r.helm("upgrade", releaseName, "oci://"+r.registry+"/charts/dra-steward", "--version", r.version, "--plain-http", "--wait", "--timeout", "5m", "--reuse-values",
-		"--set", "scheduler.enabled=true", "--set", "scheduler.image.repository=dra-steward-scheduler", "--set", "scheduler.image.digest="+r.scheduler)
+	r.helm(append(r.chart("upgrade"), "--reuse-values",
+		"--set", "scheduler.enabled=true", "--set", "scheduler.image.repository=dra-steward-scheduler", "--set", "scheduler.image.digest="+r.scheduler)...)
 	r.checkPods("scheduler")
 	if err := r.cluster.StopComponent(assets.Scheduler); err != nil {
 		r.Fatal(err)

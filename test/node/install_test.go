@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -19,8 +20,6 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/layout"
-	"github.com/google/go-containerregistry/pkg/v1/partial"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -28,7 +27,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dra-steward/dra-steward/test/envtest"
-	"github.com/dra-steward/dra-steward/tools/build"
 )
 
 const (
@@ -45,14 +43,15 @@ type release struct {
 	*world
 	cluster  *envtest.Cluster
 	registry string // its address
-	// digest and scheduler are those of the images.
-	digest, scheduler string
-	version           string // of the chart
+	// digests are those of the image by version, and scheduler is that of the image of the scheduler.
+	digests   map[string]string
+	scheduler string
+	version   string // the one that is installed
 }
 
-// TestInstall pushes the image and the chart to a registry, and does with them what
-// a user does: helm install, upgrade, rollback and uninstall. containerd pulls the image, runc
-// runs it under the kubelet, and the API server reaches the webhook through its Service, which
+// TestInstall pushes images and charts of two versions to a registry, and does with them what
+// a user does: helm install, upgrade, rollback and uninstall. containerd pulls the images, runc
+// runs them under the kubelet, and the API server reaches the webhook through its Service, which
 // kube-proxy serves.
 func TestInstall(t *testing.T) {
 	if refusal != "" {
@@ -66,28 +65,33 @@ func TestInstall(t *testing.T) {
 		return startContainerdWith(t, cdiDir, true, podNetworkIn(dir)).socket
 	})
 	startKubeProxy(t, cluster)
-	r.push(dir)
+	r.push()
 	t.Cleanup(r.describe)
 	r.createClass()
 
-	r.helm("install", releaseName, "oci://"+r.registry+"/charts/dra-steward", "--version", r.version, "--plain-http", "--create-namespace", "--wait", "--timeout", "5m",
-		"--set", "image.registry="+r.registry, "--set", "image.repository=dra-steward", "--set", "image.digest="+r.digest,
+	r.version = older
+	r.helm(append(r.chart("install"), "--create-namespace",
+		"--set", "image.registry="+r.registry, "--set", "image.repository=dra-steward", "--set", "image.digest="+r.digests[older],
 		"--set", "mode=enforce", "--set", "replicaCount=2",
-		"--set", "node.enabled=true", "--set", "node.namespace="+agentNamespace, "--set", "node.createNamespace=true", "--set", "node.cdiDirs={"+r.cdiDir+"}")
+		"--set", "node.enabled=true", "--set", "node.namespace="+agentNamespace, "--set", "node.createNamespace=true", "--set", "node.cdiDirs={"+r.cdiDir+"}")...)
 	r.checkPods()
 	r.checkDenied()
 	r.checkHolder()
 
-	writer := r.startWriter()
-	r.helm("upgrade", releaseName, "oci://"+r.registry+"/charts/dra-steward", "--version", r.version, "--plain-http", "--wait", "--timeout", "5m",
-		"--reuse-values", "--set", "limits.requestsPerClaim=1", "--set", "podAnnotations.example\\.com/rollout=second")
+	writer, before := r.startWriter(), r.pods()
+	r.version = newer
+	// Without a digest the chart takes the image of its own version.
+	r.helm(append(r.chart("upgrade"), "--reuse-values", "--set", "image.digest=", "--set", "limits.requestsPerClaim=1")...)
 	r.checkPods()
+	r.checkReplaced(before)
 	r.eventually("the new limit is in force", func(ctx context.Context) (bool, string) {
 		err := r.dryRun(ctx, twoRequests())
 		return err != nil && strings.Contains(err.Error(), "spec.devices.requests: Too many"), fmt.Sprint(err)
 	})
+	before, r.version = r.pods(), older
 	r.helm("rollback", releaseName, "1", "--wait", "--timeout", "5m")
 	r.checkPods()
+	r.checkReplaced(before)
 	r.eventually("the old limit is in force", func(ctx context.Context) (bool, string) {
 		err := r.dryRun(ctx, twoRequests())
 		return err == nil, fmt.Sprint(err)
@@ -97,30 +101,6 @@ func TestInstall(t *testing.T) {
 
 	r.helm("uninstall", releaseName, "--wait", "--timeout", "5m")
 	r.checkGone()
-}
-
-// layoutsVariable holds the folder with the images.
-const layoutsVariable = "DRA_STEWARD_NODE_TEST_IMAGES"
-
-// buildImages builds the images of both programs for this machine in the layout of the Open Container
-// Initiative, outside of the namespaces: the bill of materials asks the module proxy.
-func buildImages(ctx context.Context) (string, error) {
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return "", err
-	}
-	dir := filepath.Join(cache, "dra-steward", "node-images")
-	if err := os.RemoveAll(dir); err != nil {
-		return "", err
-	}
-	for _, program := range []string{build.Steward, build.Scheduler} {
-		command := exec.CommandContext(ctx, "go", "run", ".", "save", "-program", program, "-platforms", "linux/"+runtime.GOARCH, filepath.Join(dir, program))
-		command.Dir = filepath.Join(tree, "image")
-		if out, err := command.CombinedOutput(); err != nil {
-			return "", fmt.Errorf("building the image of %s: %w %s", program, err, out)
-		}
-	}
-	return dir, nil
 }
 
 // startRegistry serves an empty registry on the loopback interface.
@@ -134,49 +114,6 @@ func startRegistry(t *testing.T) string {
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(func() { _ = server.Close() })
 	return listener.Addr().String()
-}
-
-// push pushes the images and the chart.
-func (r *release) push(dir string) {
-	r.Helper()
-	r.digest, r.scheduler = r.pushImage(build.Steward), r.pushImage(build.Scheduler)
-	r.helm("package", filepath.Join(tree, "charts", "dra-steward"), "--destination", dir)
-	archives, err := filepath.Glob(filepath.Join(dir, "dra-steward-*.tgz"))
-	if err != nil || len(archives) != 1 {
-		r.Fatalf("archives of the chart: %v %v", archives, err)
-	}
-	r.version = strings.TrimSuffix(strings.TrimPrefix(filepath.Base(archives[0]), "dra-steward-"), ".tgz")
-	r.helm("push", archives[0], "oci://"+r.registry+"/charts", "--plain-http")
-}
-
-// pushImage pushes the image of a program with its bill of materials, and returns its digest.
-func (r *release) pushImage(program string) string {
-	r.Helper()
-	must := func(err error) {
-		r.Helper()
-		if err != nil {
-			r.Fatalf("the image of %s: %v", program, err)
-		}
-	}
-	all, err := layout.ImageIndexFromPath(filepath.Join(os.Getenv(layoutsVariable), program))
-	must(err)
-	indexes, err := partial.FindIndexes(all, func(v1.Descriptor) bool { return true })
-	must(err)
-	bills, err := partial.FindImages(all, func(v1.Descriptor) bool { return true })
-	must(err)
-	if len(indexes) != 1 || len(bills) != 1 {
-		r.Fatalf("%s has %d images and %d bills of materials, want one each", program, len(indexes), len(bills))
-	}
-	tag, err := name.NewTag(r.registry + "/" + program + ":test")
-	must(err)
-	must(remote.WriteIndex(tag, indexes[0], remote.WithContext(r.Context())))
-	bill, err := bills[0].Digest()
-	must(err)
-	must(remote.Write(tag.Context().Digest(bill.String()), bills[0], remote.WithContext(r.Context())))
-	r.checkBill(tag, bill)
-	digest, err := indexes[0].Digest()
-	must(err)
-	return digest.String()
 }
 
 // checkBill: who pulls the image of this machine finds its bill of materials.
@@ -221,7 +158,7 @@ func (r *release) output(command *exec.Cmd) string {
 	return string(out)
 }
 
-// checkPods: each component runs from the image in the registry, in the network of pods, and with them those
+// checkPods: each component runs from the image of the version in the registry, in the network of pods, and with them those
 // of more. helm does not wait for the only pod of a DaemonSet, which may be unavailable.
 func (r *release) checkPods(more ...string) {
 	r.Helper()
@@ -240,13 +177,27 @@ func (r *release) checkPods(more ...string) {
 	})
 }
 
-// isOurs reports whether an image is the one that was pushed for a component, pulled from the registry.
+// isOurs reports whether an image is the one that was pushed for a component of the version, pulled from the registry.
 func (r *release) isOurs(component, id string) bool {
-	digest := r.digest
+	digest := r.digests[r.version]
 	if component == "scheduler" {
 		digest = r.scheduler
 	}
 	return strings.HasPrefix(id, r.registry+"/") && strings.HasSuffix(id, "@"+digest)
+}
+
+// checkReplaced: of the pods before, none is left.
+func (r *release) checkReplaced(before []corev1.Pod) {
+	r.Helper()
+	r.eventually("all pods are replaced", func(context.Context) (bool, string) {
+		now := r.pods()
+		for _, pod := range before {
+			if slices.ContainsFunc(now, func(one corev1.Pod) bool { return one.UID == pod.UID }) {
+				return false, pod.Namespace + "/" + pod.Name + " is left"
+			}
+		}
+		return true, ""
+	})
 }
 
 // pods are those of the release.

@@ -95,11 +95,11 @@ func enter() (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		layouts, err := buildImages(ctx)
+		releases, err := buildReleases(ctx)
 		if err != nil {
 			return 0, err
 		}
-		command.Env = append(command.Env, programsVariable+"="+programs, layoutsVariable+"="+layouts)
+		command.Env = append(command.Env, programsVariable+"="+programs, releasesVariable+"="+releases)
 	}
 	command.Stdin, command.Stdout, command.Stderr = os.Stdin, os.Stdout, os.Stderr
 	command.SysProcAttr = namespaces()
