@@ -71,7 +71,7 @@ func commands() []command {
 		{"describe", "write the bill of materials and the licenses of the program -built into the folder", describe},
 		{"notes", "print the section of the version in CHANGELOG.md", printNotes},
 		{"chart", "copy the chart into the folder, and add what Artifact Hub shows of a release", writeChart},
-		{"vex", "write an OpenVEX document into the file, if there is something to say: standard input is the output of govulncheck -format openvex", writeVEX},
+		{"vex", "write an OpenVEX document of the program into the file, if there is something to say: standard input is the output of govulncheck -format openvex in its module", writeVEX},
 	}
 }
 
@@ -162,11 +162,27 @@ func writeVEX(_ context.Context, r request) error {
 	if err != nil {
 		return err
 	}
-	written, err := vex.Write(r.target, govulncheck, strings.TrimPrefix(oci.Source, "https://"), r.of.Stamp.Version, "The dra-steward authors")
+	module, err := moduleOf(r.of.Program)
+	if err != nil {
+		return err
+	}
+	written, err := vex.Write(r.target, govulncheck, module, r.of.Stamp.Version, "The dra-steward authors")
 	if err == nil && !written {
-		fmt.Println("no module has a known vulnerability: there is nothing to say in an OpenVEX document")
+		fmt.Println(r.of.Program + ": no module has a known vulnerability: there is nothing to say in an OpenVEX document")
 	}
 	return err
+}
+
+// moduleOf is the module of a program, which its bill of materials names.
+func moduleOf(program string) (string, error) {
+	module := strings.TrimPrefix(oci.Source, "https://")
+	switch program {
+	case build.Steward:
+		return module, nil
+	case build.Scheduler:
+		return module + "/scheduler", nil
+	}
+	return "", fmt.Errorf("there is no program %q: want %s or %s", program, build.Steward, build.Scheduler)
 }
 
 // plugin writes the archives for all platforms, and their manifest, into the folder.

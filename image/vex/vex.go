@@ -45,8 +45,12 @@ func Write(file string, govulncheck []byte, module, version, author string) (wri
 		return false, nil
 	}
 	document["author"] = author
+	product := "pkg:golang/" + module + "@" + version
+	// govulncheck makes the identity from the statements alone: without the product, the documents of two programs
+	// with the same modules have the same.
+	document["@id"] = fmt.Sprint(document["@id"], ":", product)
 	for _, one := range document["statements"].([]any) {
-		fill(one, "pkg:golang/"+module+"@"+version)
+		fill(one, product)
 	}
 	text, err := json.MarshalIndent(document, "", "  ")
 	if err != nil {

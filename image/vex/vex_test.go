@@ -42,7 +42,8 @@ func TestWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got, want any
-	filled := strings.NewReplacer("Unknown Author", author, "Unknown Product", "pkg:golang/example.com/steward@v0.2.0").Replace(govulncheck)
+	const product, id = "pkg:golang/example.com/steward@v0.2.0", "govulncheck/vex:2c69a4923487847ff593610bd67ad7269977d3f53327b0e3b9896c8bdc8ca146"
+	filled := strings.NewReplacer("Unknown Author", author, "Unknown Product", product, id, id+":"+product).Replace(govulncheck)
 	for text, into := range map[string]*any{string(text): &got, filled: &want} {
 		if err := json.Unmarshal([]byte(text), into); err != nil {
 			t.Fatal(err)
