@@ -121,6 +121,9 @@ func runParts(ctx context.Context, parts []step, only string, k *kept, record *r
 		}
 		report, begin := newResults(), time.Now()
 		runAll(ctx, []step{part}, out, report)
+		if part.tests() && ctx.Err() == nil {
+			report.wantPassed(part.name)
+		}
 		report.Print(out, time.Since(begin))
 		failed = failed || report.Failed()
 		result := partResult{Passed: !report.Failed() && ctx.Err() == nil, Minutes: time.Since(begin).Minutes(), At: begin.UTC().Truncate(time.Second)}

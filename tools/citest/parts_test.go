@@ -59,6 +59,27 @@ func TestParts(t *testing.T) {
 	}
 }
 
+// TestPartWithoutTests: a part that skips all of its tests, or has none, has not passed.
+func TestPartWithoutTests(t *testing.T) {
+	const skipped, passed = `{"Action":"skip","Package":"p","Test":"TestA"}`, `{"Action":"pass","Package":"p","Test":"TestB"}`
+	for printed, want := range map[string]string{
+		skipped:                 "part: none of its tests passed, 1 were skipped",
+		"":                      "part: none of its tests passed, 0 were skipped",
+		skipped + "\n" + passed: "",
+	} {
+		parts := []step{{name: "part", dir: ".", args: []string{"printf", "%s\n", printed, "-json"}}}
+		k, err := readKept("", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out strings.Builder
+		failed, err := runParts(t.Context(), parts, "", k, nil, &out, func() *Results { return &Results{} })
+		if err != nil || failed != (want != "") || k.Parts["part"].Passed == failed || !strings.Contains(out.String(), want) {
+			t.Errorf("%q: failed is %v, %v, kept %+v, want %q in:\n%s", printed, failed, err, k.Parts, want, out.String())
+		}
+	}
+}
+
 // TestWriteParts: each name, as a regular expression, selects its part and no other.
 func TestWriteParts(t *testing.T) {
 	t.Chdir("../..")

@@ -196,6 +196,15 @@ func (r *Results) skip(pkg, test, output string) {
 	r.skips = append(r.skips, entry)
 }
 
+// wantPassed fails a part none of whose tests has passed: it has shown nothing.
+func (r *Results) wantPassed(part string) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	if r.passed == 0 && !r.Failed() {
+		r.fail(fmt.Sprintf("%s: none of its tests passed, %d were skipped: a part that tests nothing fails", part, len(r.skips)))
+	}
+}
+
 func (r *Results) step(name string, took time.Duration, err error) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()

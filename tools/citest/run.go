@@ -37,13 +37,18 @@ func (s step) run(ctx context.Context, out io.Writer, report *Results) error {
 	}()
 	printed := &counter{Writer: out}
 	stop := s.heartbeat(ctx, printed)
-	report.read(reader, printed, slices.ContainsFunc(s.args, func(arg string) bool { return arg == "-json" || arg == "test2json" }))
+	report.read(reader, printed, s.tests())
 	stop()
 	err := <-finished
 	if s.silent && printed.count > 0 && err == nil {
 		err = errors.New("these files are not formatted: run gofmt -w on them")
 	}
 	return err
+}
+
+// tests reports whether the step prints what go test -json, or go tool test2json, does.
+func (s step) tests() bool {
+	return slices.ContainsFunc(s.args, func(arg string) bool { return arg == "-json" || arg == "test2json" })
 }
 
 // heartbeat says every now and then that the step is still running.
