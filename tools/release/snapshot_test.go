@@ -51,6 +51,7 @@ func TestSnapshot(t *testing.T) {
 			}
 			if system == runtime.GOOS && arch == runtime.GOARCH {
 				wantRuns(t, files, commit, env)
+				wantPlugin(t, "kubectl-dra_steward_"+system+"_"+arch+".tar.gz", commit)
 			}
 		}
 	}
@@ -198,5 +199,23 @@ func wantRuns(t *testing.T, files map[string][]byte, commit string, env []string
 		if out := run(t, nil, bash, "-c", "source "+completion+" && complete -p dra-steward"); !strings.Contains(out, "__start_dra-steward") {
 			t.Errorf("complete -p: %s", out)
 		}
+	}
+}
+
+// wantPlugin: the program that krew installs runs, and names version and commit.
+func wantPlugin(t *testing.T, archive, commit string) {
+	t.Helper()
+	files, plugin := unpack(t, filepath.Join(tree, "bin/krew", archive)), filepath.Join(t.TempDir(), "kubectl-dra_steward")
+	for name, part := range map[string]string{"kubectl-dra_steward": "", "LICENSE": "Apache License", "THIRD-PARTY-LICENSES": "k8s.io/apimachinery v"} {
+		if len(files[name]) == 0 || !strings.Contains(string(files[name]), part) {
+			t.Errorf("%s: %s has %d bytes without %q", archive, name, len(files[name]), part)
+		}
+	}
+	wantBill(t, archive, files["bom.json"], files["kubectl-dra_steward"])
+	if err := os.WriteFile(plugin, files["kubectl-dra_steward"], 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if out := run(t, nil, plugin, "version"); !strings.Contains(out, "dra-steward v"+version+"\ncommit "+commit+"\n") {
+		t.Errorf("%s: version: %s", archive, out)
 	}
 }
