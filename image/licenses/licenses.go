@@ -30,7 +30,8 @@ type Module struct {
 	Sum string
 	// IDs are the SPDX identifiers of its licenses, in order.
 	IDs []string
-	// Texts are its license files, by name.
+	// Texts are its license files, by path in the module: those of the module, and those of code of others in it that
+	// the program contains.
 	Texts map[string]string
 }
 
@@ -38,9 +39,9 @@ type Module struct {
 // it, under their own license.
 const Own = "github.com/dra-steward/dra-steward"
 
-// Find returns the modules in a program other than its own, with their licenses. It reads
+// Find returns the modules in a program of the tree other than its own, with their licenses. It reads
 // them in the module cache. A module without a license that it knows is an error.
-func Find(ctx context.Context, info *debug.BuildInfo) ([]Module, error) {
+func Find(ctx context.Context, info *debug.BuildInfo, tree string) ([]Module, error) {
 	var found []Module
 	for _, dep := range info.Deps {
 		if dep.Path == Own {
@@ -55,16 +56,20 @@ func Find(ctx context.Context, info *debug.BuildInfo) ([]Module, error) {
 	if err != nil {
 		return nil, err
 	}
+	packages, err := linked(ctx, info, tree)
+	if err != nil {
+		return nil, err
+	}
 	var errs []error
 	for i := range found {
 		m := &found[i]
-		errs = append(errs, m.read(folders[m.Path+"@"+m.Version]))
+		errs = append(errs, m.read(folders[m.Path+"@"+m.Version], packages))
 	}
 	std := Module{Path: "std", Version: info.GoVersion}
 	root, err := goRoot(ctx)
 	errs = append(errs, err)
 	if err == nil {
-		errs = append(errs, std.read(root))
+		errs = append(errs, std.read(root, packages))
 	}
 	return append([]Module{std}, found...), errors.Join(errs...)
 }
@@ -109,25 +114,80 @@ func locate(ctx context.Context, modules []Module) (map[string]string, error) {
 	}
 }
 
+// linked returns the folders of the packages in a program.
+func linked(ctx context.Context, info *debug.BuildInfo, tree string) ([]string, error) {
+	command := exec.CommandContext(ctx, "go", "list", "-deps", "-f", "{{.Dir}}", info.Path)
+	command.Dir = filepath.Join(tree, strings.TrimPrefix(info.Main.Path, Own))
+	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")
+	for _, setting := range info.Settings {
+		if setting.Key == "GOOS" || setting.Key == "GOARCH" {
+			command.Env = append(command.Env, setting.Key+"="+setting.Value)
+		}
+	}
+	out, err := command.Output()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", command, err)
+	}
+	return strings.Split(strings.TrimSpace(string(out)), "\n"), nil
+}
+
 // surest is the share of a file, in percent, that has to be text of licenses.
 const surest = 75
 
-// read looks for license files in the folder of a module.
-func (m *Module) read(dir string) error {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return fmt.Errorf("%s: %w", m.Path, err)
-	}
+// boring is a folder of the standard library whose license is that of an object file, which only programs built
+// with GOEXPERIMENT=boringcrypto contain.
+const boring = "src/crypto/internal/boring"
+
+// read looks for license files in the folder of a module, and in those from there to the packages.
+func (m *Module) read(dir string, packages []string) error {
 	m.Texts = map[string]string{}
+	for _, folder := range between(dir, packages) {
+		if folder == filepath.Join(dir, boring) {
+			continue
+		}
+		if err := m.readFolder(dir, folder); err != nil {
+			return fmt.Errorf("%s: %w", m.Path, err)
+		}
+		if folder == dir && len(m.IDs) == 0 {
+			return fmt.Errorf("%s %s: no license found in %s", m.Path, m.Version, dir)
+		}
+	}
+	slices.Sort(m.IDs)
+	return nil
+}
+
+// between returns a folder, and the folders from there to those of the packages that are below it.
+func between(dir string, packages []string) []string {
+	folders := []string{dir}
+	for _, folder := range packages {
+		below := strings.HasPrefix(folder, dir+string(filepath.Separator))
+		for ; below && !slices.Contains(folders, folder); folder = filepath.Dir(folder) {
+			folders = append(folders, folder)
+		}
+	}
+	return folders
+}
+
+// readFolder adds the license files of a folder of the module.
+func (m *Module) readFolder(dir, folder string) error {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return err
+	}
 	for _, entry := range entries {
 		if !isLicense(entry) {
 			continue
 		}
-		text, err := os.ReadFile(filepath.Join(dir, entry.Name()))
+		file := filepath.Join(folder, entry.Name())
+		text, err := os.ReadFile(file)
 		if err != nil {
-			return fmt.Errorf("%s: %w", m.Path, err)
+			return err
 		}
-		m.Texts[entry.Name()] = string(text)
+		name, err := filepath.Rel(dir, file)
+		if err != nil {
+			return err
+		}
+		m.Texts[filepath.ToSlash(name)] = string(text)
 		if strings.HasPrefix(strings.ToUpper(entry.Name()), "PATENTS") {
 			continue // a grant beside the license, without an identifier of SPDX
 		}
@@ -141,17 +201,13 @@ func (m *Module) read(dir string) error {
 			}
 		}
 	}
-	slices.Sort(m.IDs)
-	if len(m.IDs) == 0 {
-		return fmt.Errorf("%s %s: no license found in %s", m.Path, m.Version, dir)
-	}
 	return nil
 }
 
 // isLicense reports whether a file has a license or notices.
 func isLicense(entry fs.DirEntry) bool {
 	name := strings.ToUpper(entry.Name())
-	return entry.Type().IsRegular() && slices.ContainsFunc([]string{"LICENSE", "LICENCE", "COPYING", "NOTICE", "PATENTS"}, func(prefix string) bool {
+	return entry.Type().IsRegular() && filepath.Ext(name) != ".GO" && slices.ContainsFunc([]string{"LICENSE", "LICENCE", "COPYING", "NOTICE", "PATENTS"}, func(prefix string) bool {
 		return strings.HasPrefix(name, prefix)
 	})
 }

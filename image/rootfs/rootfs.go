@@ -64,7 +64,7 @@ func Describe(ctx context.Context, file string, o Options) error {
 	if err != nil {
 		return err
 	}
-	modules, err := licenses.Find(ctx, info)
+	modules, err := licenses.Find(ctx, info, o.Tree)
 	if err != nil {
 		return err
 	}
