@@ -81,7 +81,7 @@ func All() []Description {
 			[]string{"patch resourceslicepatches/status.dra-steward.io", "create events"}},
 		{"policystatus", "internal/controllers/policystatus", "Writes which policies the replicas of the webhook have loaded.", "policy-status",
 			[]string{"create configmaps", "get, update configmaps named dra-steward-policies", "create, patch events"}},
-		{"rulebegin", "internal/controllers/rulebegin", "Writes into the status of DeviceTaintRules since when they evict.", "rule-begin",
+		{"rulebegin", "internal/controllers/rulebegin", "Records when each DeviceTaintRule began to evict.", "rule-begin",
 			[]string{"patch devicetaintrules/status.resource.k8s.io"}},
 		{"reaction", "internal/controllers/reaction", "Executes DeviceReactions: creates DeviceDrains for devices that are sick, within limits.", "reactions",
 			[]string{"update devicereactions/status.dra-steward.io", "create, update, delete devicedrains.dra-steward.io", "create, patch events",

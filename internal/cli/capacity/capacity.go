@@ -30,6 +30,7 @@ type capacityOptions struct {
 
 func formats() []string { return []string{"text", "wide", "name"} }
 
+// CapacityCommand returns the command capacity.
 func CapacityCommand(streams cmdutil.Streams) *cobra.Command {
 	o := capacityOptions{SnapshotOptions: clusterread.SnapshotOptions{Claims: true, Nodes: true, Gates: true}}
 	c := &cobra.Command{

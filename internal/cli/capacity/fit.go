@@ -31,6 +31,7 @@ type fitOptions struct {
 
 func fitFormats() []string { return []string{"text"} }
 
+// FitCommand returns the command fit.
 func FitCommand(streams cmdutil.Streams) *cobra.Command {
 	o := fitOptions{SnapshotOptions: clusterread.SnapshotOptions{Claims: true, Nodes: true, Gates: true, World: true}}
 	c := &cobra.Command{

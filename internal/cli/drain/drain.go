@@ -39,6 +39,7 @@ type drainOptions struct {
 	noHeaders, watch            bool
 }
 
+// Command returns the command drain.
 func Command(streams cmdutil.Streams) *cobra.Command {
 	o := drainOptions{}
 	c := &cobra.Command{

@@ -44,7 +44,7 @@ type options struct {
 	work bool
 }
 
-// Command returns the command.
+// Command returns the command roll.
 func Command(streams cmdutil.Streams) *cobra.Command {
 	o := &options{}
 	c := &cobra.Command{

@@ -60,6 +60,7 @@ Where there is nothing to prepare, for example because the release is in another
 
 Exit codes: 0 done, or nothing to do; 2 the command failed.`
 
+// Command returns the command uninstall.
 func Command(streams cmdutil.Streams) *cobra.Command {
 	var o uninstallOptions
 	c := &cobra.Command{

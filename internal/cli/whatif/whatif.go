@@ -27,7 +27,7 @@ type options struct {
 	replicas  int
 }
 
-// Command is whatif with its subcommands.
+// Command returns the command whatif with its subcommands.
 func Command(streams cmdutil.Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "whatif",
