@@ -26,8 +26,8 @@ func Labels(all map[string]string) map[string]string {
 	return all
 }
 
-// Owner returns the controller of an object: the other owners have no reader. One with a longer name than any object
-// has is none.
+// Owner returns the controller of an object: the other owners have no reader. It returns nil if the reference is
+// longer than any valid one.
 func Owner(m *metav1.ObjectMeta) []metav1.OwnerReference {
 	o := metav1.GetControllerOf(m)
 	if o == nil || len(o.APIVersion)+len(o.Kind)+len(o.Name)+len(o.UID) > maxOwnerBytes {

@@ -35,9 +35,9 @@ type beginning struct {
 	perMinute int
 }
 
-// A begun is all that an object has begun to evict. However often it begins, it is one entry:
-// each pod and device has the time of the last beginning that affected it, so that none counts
-// for a shorter time than if each beginning were counted by itself.
+// A begun sums the evictions of one object. However often it begins, it is one entry: each pod and
+// device has the time of the last beginning that affected it, so that it counts for as long as if
+// each beginning were counted by itself.
 type begun struct {
 	beginning
 	affected affected
