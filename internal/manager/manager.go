@@ -166,7 +166,8 @@ func (o Options) ownNamespace() (string, error) {
 // writes.
 func (o Options) controllers() []func(*eviction, *rest.Config, *prometheus.Registry, logr.Logger) error {
 	return []func(*eviction, *rest.Config, *prometheus.Registry, logr.Logger) error{
-		o.addMaterialize, o.addPatchStatus, o.addExpiry, o.addPolicyStatus, o.addCertificates, o.addExtendedResources, o.addExtendedClaims, o.addRuleBegin, o.addDrains, o.addReactions, o.addRolls, o.addCapacityMetrics, o.addHistory,
+		o.addMaterialize, o.addPatchStatus, o.addExpiry, o.addPolicyStatus, o.addCertificates, o.addExtendedResources,
+		o.addExtendedClaims, o.addRuleBegin, o.addDrains, o.addReactions, o.addRolls, o.addCapacityMetrics, o.addHistory,
 	}
 }
 
