@@ -55,7 +55,7 @@ func TestClaimsFromTemplates(t *testing.T) {
 		"an exemption that had expired":           {site: site("deny", v1alpha1.Exemption{Users: []string{"joe"}, Expires: until(-2 * time.Minute)}), templates: younger, want: denied},
 		"an exemption elsewhere":                  {site: site("deny", v1alpha1.Exemption{Users: []string{"joe"}, Namespaces: []string{"c"}, Expires: until(time.Hour)}), templates: younger, want: denied},
 		"a controller without own account":        {site: site("deny"), templates: younger, user: "system:kube-controller-manager", want: denied},
-		"somebody else":                           {site: site("deny"), templates: older, user: "jane", want: denied},
+		"another user":                            {site: site("deny"), templates: older, user: "jane", want: denied},
 		"the scheduler":                           {site: site("deny"), templates: younger, user: "system:kube-scheduler", want: "exempted"},
 		"an update":                               {site: site("deny"), templates: younger, old: strings.Replace(tolerant, "{}", `{"key":"a"}`, 1), want: "exempted"},
 	} {

@@ -270,7 +270,7 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-// FuzzRead reads records that somebody else has written: nothing panics, and what is stored
+// FuzzRead reads records that another user has written: nothing panics, and what is stored
 // is a fixed point.
 func FuzzRead(f *testing.F) {
 	f.Add(`{"d":["gpu-0"],"g":[{"n":"model","p":"p","o":{"a":{"string":"x"}},"w":{"a":{"string":"y"}},"f":[{"v":{},"t":5}],"d":[0]}]}`, `{"metadata":{},"spec":{"driver":"d","devices":[{"name":"gpu-0","attributes":{"model":{"string":"y"}}}]}}`)
