@@ -36,8 +36,8 @@ type beginning struct {
 }
 
 // A begun sums the evictions of one object. However often it begins, it is one entry: each pod and
-// device has the time of the last beginning that affected it, so that it counts for as long as if
-// each beginning were counted by itself.
+// device has the time of the last beginning that affected it, so that it counts at least as long
+// as if each beginning were counted by itself.
 type begun struct {
 	beginning
 	affected affected
