@@ -80,7 +80,7 @@ test-hostile: ## run tenants who try to get round an installed release, for CAMP
 
 SLICES ?= 1000 10000
 
-bench-long: ## measure tracker, evictor and scheduler beside those of Kubernetes, and compare the ratios with test/results/ranges.tsv
+bench-long: ## measure tracker, evictor and scheduler compared with those of Kubernetes, and check the ratios with test/results/ranges.tsv
 	@{ ( cd test/tracker && go test -c -o "$(CACHE)/bin/tracker.test" . && for n in $(SLICES); do \
 	  echo "$$n slices"; \
 	  TRACKER_SLICES=$$n "$(CACHE)/bin/tracker.test" -test.timeout=2h -test.run='^$$' -test.bench='Build|Memory|Rule|Patch' -test.benchtime=3x && \
@@ -91,7 +91,7 @@ bench-long: ## measure tracker, evictor and scheduler beside those of Kubernetes
 	( cd test/envtest && go test -run '^$$' -bench PatchToBound -benchtime 50x ./scheduler ) && \
 	( cd test/envtest && go test -run '^$$' -bench Throughput -benchtime 1x -timeout 1h ./scheduler ) || echo FAIL; } | go run ./tools/citest ranges
 
-bench-policies: ## measure what policies cost: requests, decisions beside others, growth
+bench-policies: ## measure what policies cost: requests, decisions compared with others, growth
 	go test ./webhook -run '^$$' -bench '^BenchmarkPolicies$$' -benchtime 2000x
 	go test ./pkg/policy -run '^$$' -bench 'Library/8|Growth/evaluate|Namespaces/evaluate' -benchtime 2000x -benchmem
 	go test ./pkg/policy -run '^$$' -bench '/load' -benchtime 3x -benchmem

@@ -152,8 +152,8 @@ const (
 	maxRefusals = 8192
 )
 
-// refusals remember since when deletions of pods are refused, for each caller: one that is not known to be an API server can be
-// any pod, and lets no deadline of another begin or be forgotten. The zero value is empty.
+// refusals remember, for each caller, when deletions of pods were first refused. A caller that is not known to be
+// an API server can be any pod; it neither starts nor clears the deadline of another caller. The zero value is empty.
 type refusals struct {
 	mutex   sync.Mutex
 	callers caller.Recent[map[types.UID]refusal]

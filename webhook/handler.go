@@ -70,8 +70,8 @@ func (o Options) handler(endpoint string, source ReviewerFunc, step func(review.
 	return handler{o, endpoint, source, step}
 }
 
-// Handle answers one request. It has no side effects but metrics and logs, so a dry
-// run is answered like any other.
+// Handle answers one request. Admitted writes are remembered for the guard and for the authors of
+// slices, except in a dry run.
 func (h handler) Handle(ctx context.Context, req admission.Request) admission.Response {
 	start := time.Now()
 	span := h.begin(ctx, req)

@@ -27,8 +27,8 @@ type StewardConfiguration struct {
 	Defaults Defaults `json:"defaults,omitempty"`
 	// Rules change what single rules do, by the ID of the rule.
 	Rules map[string]Rule `json:"rules,omitempty"`
-	// Server is the API server that the webhook stands before, so far as it cannot be
-	// asked for.
+	// Server describes the API server that calls the webhook, as far as the webhook cannot
+	// find out.
 	Server Server `json:"server,omitempty"`
 	// Drivers are the identities that publish for a driver, by its name.
 	Drivers map[string]Driver `json:"drivers,omitempty"`
@@ -46,7 +46,7 @@ type StewardConfiguration struct {
 	OpaqueParameters OpaqueParameters `json:"opaqueParameters,omitempty"`
 	// Policies are the Rego policies.
 	Policies Policies `json:"policies,omitempty"`
-	// Guard is what stands before writes that evict many pods at once.
+	// Guard checks writes that evict many pods at once.
 	Guard Guard `json:"guard,omitempty"`
 	// ForceDeletion lists who may delete pods by force that hold devices.
 	ForceDeletion ForceDeletion `json:"forceDeletion,omitempty"`
@@ -144,7 +144,7 @@ type Driver struct {
 // label or owner of the object, which its author sets as they like; of a namespace only the
 // labels of [ProtectedLabels].
 type Exemption struct {
-	// Rules are the IDs of the rules; "*" alone stands for all.
+	// Rules are the IDs of the rules; "*" alone means all.
 	Rules []string `json:"rules"`
 	// Namespaces are names of namespaces.
 	Namespaces []string `json:"namespaces,omitempty"`
@@ -253,8 +253,8 @@ const (
 // the thresholds of the site: a ceiling such as "pods<=120,namespaces<=4".
 const AcknowledgementAnnotation = "dra-steward.io/acknowledged-impact"
 
-// Guard is what stands before writes of DeviceTaintRules and DeviceDrains that evict many
-// pods at once. It is no part of the policies' kill switch.
+// Guard checks writes of DeviceTaintRules and DeviceDrains that evict many pods at once. The
+// policies' kill switch does not turn it off.
 type Guard struct {
 	// Mode is deny, warn or off; empty is what the mode of the configuration says: deny,
 	// but in the modes warn and observe.

@@ -407,7 +407,7 @@ const TolerationsAnnotation = "dra-steward.io/original-tolerations"
 
 // Tolerations change the tolerations of new claims and templates.
 type Tolerations struct {
-	// ExpandEmptyEffect replaces a toleration without an effect, which stands for all
+	// ExpandEmptyEffect replaces a toleration without an effect, which means all
 	// effects, by one for NoSchedule and one for NoExecute, both without seconds. The
 	// API server's own evictor (1.37) passes over tolerations without an effect.
 	ExpandEmptyEffect bool `json:"expandEmptyEffect,omitempty"`

@@ -144,7 +144,7 @@ type ReactionCause struct {
 	// was sick stays sick until a pod is bound with it.
 	// +optional
 	BindingConditions *CauseBindingConditions `json:"bindingConditions,omitempty"`
-	// For is how long the cause must stand without a break, from 5s to 24h. Defaults to 1m.
+	// For is how long the cause must last without a break, from 5s to 24h. Defaults to 1m.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Format=duration
@@ -319,7 +319,7 @@ const ReactionTemplateMax = 32 << 10
 // +kubebuilder:validation:XValidation:rule="!has(self.after) || (duration(self.after) >= duration('5s') && duration(self.after) <= duration('720h'))",message="after must be at least 5s and at most 720h"
 // +kubebuilder:validation:XValidation:rule="!has(self.restartDriver) || !self.restartDriver || has(self.driverPods)",message="restartDriver needs driverPods"
 type ReactionEnd struct {
-	// Uncordon is OnAcknowledgement, the default, which keeps the cordon until somebody runs
+	// Uncordon is OnAcknowledgement, the default, which keeps the cordon until a user runs
 	// "dra-steward acknowledge" or deletes the drain, or WhenHealthy, which also lifts it when the
 	// cause has been gone for the time in after and, with spec.prove, the device has passed its proof.
 	// +optional
@@ -334,7 +334,7 @@ type ReactionEnd struct {
 	// +optional
 	DriverPods *ReactionDriverPods `json:"driverPods,omitempty"`
 	// RestartDriver deletes this pod once the device is drained and, with spec.prove, has passed its
-	// proof while the taint stands: once for each drain, and one pod of the reaction at a time. The
+	// proof while the taint lasts: once for each drain, and one pod of the reaction at a time. The
 	// author of the reaction must be allowed to delete pods in the namespace of the driver.
 	// +optional
 	RestartDriver bool `json:"restartDriver,omitempty"`

@@ -64,10 +64,10 @@ type ReactionDevice struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	Cause string `json:"cause,omitempty"`
-	// SickSince is since when the device has the cause without a break; absent while it has not.
+	// SickSince is when the cause was first seen; unset while the device does not have it.
 	// +optional
 	SickSince *metav1.Time `json:"sickSince,omitempty"`
-	// HealthySince is since when the device has the cause no longer; absent while it has it.
+	// HealthySince is when the cause was first absent; unset while the device has the cause.
 	// +optional
 	HealthySince *metav1.Time `json:"healthySince,omitempty"`
 	// Drain is the name of the DeviceDrain, DrainUID its UID once it exists.
@@ -169,7 +169,7 @@ const (
 	// ReactionDrained has a drain that has, and is cordoned.
 	ReactionDrained ReactionState = "Drained"
 	// ReactionAcknowledged is left alone until the cause that it had then has been gone for spec.end.after:
-	// somebody has acknowledged it, or deleted its drain. Without a cause, it becomes sick as any device.
+	// a user has acknowledged it, or deleted its drain. Without a cause, it becomes sick as any device.
 	ReactionAcknowledged ReactionState = "Acknowledged"
 	// ReactionHealthy had the cause within the last hour.
 	ReactionHealthy ReactionState = "Healthy"

@@ -131,7 +131,7 @@ type DeviceRollSpec struct {
 	// previous pods of the driver.
 	// +optional
 	Undo bool `json:"undo,omitempty"`
-	// Continue is how often somebody has continued the roll. A larger number than that in the status
+	// Continue is how often a user has continued the roll. A larger number than that in the status
 	// tries the nodes again that failed, or acknowledges the canary.
 	// +optional
 	// +kubebuilder:validation:Minimum=0

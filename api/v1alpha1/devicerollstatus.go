@@ -31,7 +31,7 @@ type DeviceRollStatus struct {
 	// Continued is the number in spec.continue that the roll has acted on.
 	// +optional
 	Continued int64 `json:"continued,omitempty"`
-	// CanaryAcknowledged is true once somebody has continued the roll after its canary.
+	// CanaryAcknowledged is true once a user has continued the roll after its canary.
 	// +optional
 	CanaryAcknowledged bool `json:"canaryAcknowledged,omitempty"`
 	// StartTime is when the roll found its nodes.
@@ -110,7 +110,7 @@ type RollNode struct {
 	// because of that.
 	// +optional
 	MissingDevices int32 `json:"missingDevices,omitempty"`
-	// AcceptDevices is true once somebody has continued the roll although the driver publishes fewer
+	// AcceptDevices is true once a user has continued the roll although the driver publishes fewer
 	// devices than before.
 	// +optional
 	AcceptDevices bool `json:"acceptDevices,omitempty"`
@@ -186,7 +186,7 @@ const (
 const (
 	// HeldNodeFailed: a node has failed.
 	HeldNodeFailed = "NodeFailed"
-	// HeldCanary: the first nodes are done, and somebody must continue the roll.
+	// HeldCanary: the first nodes are done, and the roll waits until a user continues it.
 	HeldCanary = "Canary"
 	// HeldGuard: the drain of the next node exceeds the thresholds of the guard.
 	HeldGuard = "Guard"

@@ -1,8 +1,8 @@
 // Package admissionpolicy writes policies as ValidatingAdmissionPolicies, which the API
-// server evaluates itself: a guard that needs no webhook and has no answer to wait for.
+// server evaluates itself: they need no webhook and do not wait for its answer.
 //
-// The file admission.yaml next to a policy.rego says in CEL when an object violates the
-// policy, or why CEL cannot express it. [Export] makes of that, of the modes, parameters
-// and exemptions of a site a policy with its binding for each code, and tells what is
-// left out. Nothing is read from a cluster and nothing is applied.
+// The file admission.yaml next to a policy.rego has the policy in CEL, or the reason why CEL
+// cannot express it. [Export] combines it with the modes, parameters and exemptions of a site
+// into a policy with its binding for each code, and reports what it leaves out. It reads no
+// cluster and applies nothing.
 package admissionpolicy

@@ -1,4 +1,4 @@
-// Package caller tells who sends a request: what one caller sends is not counted against another.
+// Package caller identifies who sends a request, so that limits apply per caller.
 package caller
 
 import (

@@ -129,9 +129,12 @@ Exit codes: 0 no findings, 1 findings, 2 the command failed.`,
 	root.SetErr(streams.Err)
 	root.SetFlagErrorFunc(wrongFlag)
 	root.AddCommand(server.Command(streams), manager.Command(streams), lint.Command(streams), lint.ExplainCommand(streams),
-		device.DevicesCommand(streams), device.ImpactCommand(streams), device.TaintCommand(streams), device.UntaintCommand(streams), device.HistoryCommand(streams), device.WhyCommand(streams), capacity.CapacityCommand(streams), capacity.FitCommand(streams), config.Command(streams), policy.Command(streams), report.AuditCommand(streams),
+		device.DevicesCommand(streams), device.ImpactCommand(streams), device.TaintCommand(streams), device.UntaintCommand(streams),
+		device.HistoryCommand(streams), device.WhyCommand(streams), capacity.CapacityCommand(streams), capacity.FitCommand(streams),
+		config.Command(streams), policy.Command(streams), report.AuditCommand(streams),
 		node.Command(streams), metricsCommand(streams), uninstall.Command(streams), versionCommand(streams))
-	root.AddCommand(console.Command(streams), drain.Command(streams), drain.AcknowledgeCommand(streams), roll.Command(streams), whatif.Command(streams), report.ReportCommand(streams), optionsCommand(streams))
+	root.AddCommand(console.Command(streams), drain.Command(streams), drain.AcknowledgeCommand(streams), roll.Command(streams),
+		whatif.Command(streams), report.ReportCommand(streams), optionsCommand(streams))
 	explainArguments(root)
 	if streams.Name != "" {
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: streams.Name}

@@ -73,7 +73,7 @@ type Namespaces struct {
 	reading singleflight.Group
 	read    *utilcache.LRUExpireCache
 
-	// barred is closed once it is known that namespaces must not be listed.
+	// barred is closed once listing namespaces is known to be forbidden.
 	barred   chan struct{}
 	barredBy sync.Once
 }
@@ -126,8 +126,8 @@ func (n *Namespaces) Run(ctx context.Context) {
 	n.factory.Shutdown()
 }
 
-// Ready is nil once all namespaces are known, or if they must not be listed: then each
-// is read when it is asked for.
+// Ready is nil once all namespaces are known, or listing them is forbidden: each is then
+// read on demand.
 func (n *Namespaces) Ready() error {
 	if n.informer.HasSynced() || cache.IsDone(listForbidden{n.barred}) {
 		return nil

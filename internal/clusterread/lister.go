@@ -82,12 +82,14 @@ func (l *Lister) Minor() (minor int, _ error) {
 }
 
 // Listing is a list of the API.
+// A Listing names a resource to list.
 type Listing struct {
 	group, version, resource, Kind string
 	Namespaced                     bool
 }
 
-func (l Listing) Gvk() schema.GroupVersionKind {
+// GVK returns the group, version and kind of the listed objects.
+func (l Listing) GVK() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: l.group, Version: l.version, Kind: l.Kind}
 }
 
@@ -102,7 +104,8 @@ func (l Listing) path(namespace string) string {
 	return path + "/" + l.resource
 }
 
-func Dra(resource, kind string, namespaced bool) Listing {
+// DRAListing returns the Listing of a resource of resource.k8s.io/v1.
+func DRAListing(resource, kind string, namespaced bool) Listing {
 	return Listing{resourceapi.GroupName, "v1", resource, kind, namespaced}
 }
 
@@ -125,8 +128,8 @@ func (l *Lister) get(ctx context.Context, listing Listing, limit int, next strin
 	return p, json.Unmarshal(data, &p)
 }
 
-// Each calls visit for every object of a list. A list that changes so much meanwhile that
-// the server has forgotten its beginning goes on with what is there then.
+// Each calls visit for every object of a list. If the continue token expires, the list continues
+// with the current objects.
 func (l *Lister) Each(ctx context.Context, listing Listing, visit func([]byte) error) error {
 	if l.watched != nil {
 		return l.watched.each(ctx, listing, visit)
@@ -196,8 +199,8 @@ func (l *Lister) check(ctx context.Context, all []Listing) error {
 // and returns the lists of all. What it has read, which is in no namespace, is not read again.
 // Classes and slices are those of view, unless it is nil.
 func (l *Lister) Surroundings(ctx context.Context, view *tracker.Snapshot) ([]Listing, *Surroundings, error) {
-	all := []Listing{Dra("deviceclasses", "DeviceClass", false), Dra("resourceslices", "ResourceSlice", false), Dra("resourceclaims", "ResourceClaim", true),
-		Dra("resourceclaimtemplates", "ResourceClaimTemplate", true), {"", "v1", "namespaces", "Namespace", false}}
+	all := []Listing{DRAListing("deviceclasses", "DeviceClass", false), DRAListing("resourceslices", "ResourceSlice", false), DRAListing("resourceclaims", "ResourceClaim", true),
+		DRAListing("resourceclaimtemplates", "ResourceClaimTemplate", true), {"", "v1", "namespaces", "Namespace", false}}
 	if l.Rules != "" {
 		all = append(all, Listing{resourceapi.GroupName, l.Rules, "devicetaintrules", "DeviceTaintRule", false})
 	}
@@ -214,7 +217,7 @@ func (l *Lister) Surroundings(ctx context.Context, view *tracker.Snapshot) ([]Li
 		var read []json.RawMessage
 		err := l.Each(ctx, listing, func(data []byte) error {
 			read = append(read, data)
-			return around.add(listing.Gvk(), data)
+			return around.add(listing.GVK(), data)
 		})
 		if err != nil {
 			return nil, nil, err

@@ -20,7 +20,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/windows"
 )
 
-// A Drain is what somebody asks for in addition to the devices, as the flags of drain have it.
+// A Drain has the settings of a drain other than its devices, as the flags of drain do.
 type Drain struct {
 	Rate, PerNamespace, PerNode int32
 	Order                       []string

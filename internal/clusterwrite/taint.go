@@ -18,8 +18,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/taints"
 )
 
-// A Taint is what somebody asks for in addition to the taint itself. What is nil is not asked for: a stored
-// rule keeps it.
+// A Taint has the settings of a taint rule other than the taint itself. A stored rule keeps those that are nil.
 type Taint struct {
 	// Expires is after what time the rule is deleted; 0 is never.
 	Expires *time.Duration

@@ -7,8 +7,9 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 )
 
-// Slice makes the devices of a slice share equal strings and equal capacities. The devices of a node are mostly alike, and
-// a decoder makes a copy for each. Nothing else may use the slice during the call, and no part of it may change later.
+// Slice makes the devices of a slice share equal strings and equal capacities. The devices of a node are mostly
+// alike, and a decoder makes a copy for each. Nothing else may use the slice during the call, and no part of it may
+// change later.
 func Slice(slice *resourceapi.ResourceSlice) {
 	devices := slice.Spec.Devices
 	if len(devices) < 2 {
@@ -40,8 +41,8 @@ func (c copies) pointer(s *string) *string {
 
 func (c copies) text(s string) string { return *c.pointer(&s) }
 
-// attributes makes values refer to known strings. The map is emptied first because one with eight entries grows to twice the
-// size when a value is set again.
+// attributes makes values refer to known strings. The map is emptied first because one with eight entries grows to
+// twice the size when a value is set again.
 func (c copies) attributes(values map[resourceapi.QualifiedName]resourceapi.DeviceAttribute) {
 	type entry struct {
 		name  resourceapi.QualifiedName

@@ -168,7 +168,7 @@ func (p planner) stored(ctx context.Context, what string, words ...string) (*v1a
 		pl.try(nil, clusterwrite.DrainError(err))
 		return nil, pl
 	case d == nil:
-		pl.Nothing, pl.Target = fmt.Sprintf("There is no DeviceDrain %s any longer.", name), link{p.live.links.to("drains"), "drains"}
+		pl.Nothing, pl.Target = fmt.Sprintf("DeviceDrain %s does not exist.", name), link{p.live.links.to("drains"), "drains"}
 		return nil, pl
 	}
 	pl.Object = fmt.Sprintf("%s/%d", d.UID, d.Generation)

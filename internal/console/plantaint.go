@@ -160,7 +160,7 @@ func (p planner) untaint(ctx context.Context) (*plan, error) {
 		pl.try(nil, err)
 		return pl, nil
 	case stored == nil:
-		pl.Nothing = fmt.Sprintf("There is no DeviceTaintRule %s any longer.", name)
+		pl.Nothing = fmt.Sprintf("DeviceTaintRule %s does not exist.", name)
 		return pl, nil
 	case !untaints(stored):
 		return nil, fmt.Errorf("%w: DeviceTaintRule %s is not one that \"dra-steward taint\" has written: kubectl delete devicetaintrule %s, if it is not needed", errForm, plain(name), plain(name))

@@ -386,7 +386,7 @@ func TestUntaint(t *testing.T) {
 		t.Errorf("a rule of others: %d", rec.Code)
 	}
 	_, body, _ = w.preview("verb", "untaint", "rule", "gone")
-	w.expect(body, "There is no DeviceTaintRule gone any longer")
+	w.expect(body, "DeviceTaintRule gone does not exist")
 }
 
 // TestDrain: a drain is previewed and created; one that exists is shown. A drain is paused, goes on,

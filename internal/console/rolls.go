@@ -24,7 +24,7 @@ type rollView struct {
 	Percent int
 	// Since is when the roll was created, Ended when it was complete.
 	Since, Ended time.Time
-	// Held is why the roll begins no further node, empty if it does; HeldSince is since when.
+	// Held is why the roll begins no further node, empty if it does; HeldSince is when that began.
 	Held      string
 	HeldSince time.Time
 	Nodes     []rollNode
@@ -73,7 +73,7 @@ func (s *Server) newRollView(r *v1alpha1.DeviceRoll) rollView {
 	return v
 }
 
-// setNodes shows the nodes, those that need somebody first.
+// setNodes shows the nodes, those that wait for a user first.
 func (v *rollView) setNodes(r *v1alpha1.DeviceRoll) {
 	nodes := slices.Clone(r.Status.Nodes)
 	slices.SortStableFunc(nodes, func(a, b v1alpha1.RollNode) int { return cmp.Compare(attention(a.State), attention(b.State)) })

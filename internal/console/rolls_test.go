@@ -56,7 +56,7 @@ func inOrder(t *testing.T, body string, all ...string) {
 }
 
 // TestRolls: the page of drains has the rolls with the phase of each node, what it waits for and since
-// when, those that need somebody first, and the commands for the state of the roll.
+// when, those that wait for a user first, and the commands for the state of the roll.
 func TestRolls(t *testing.T) {
 	inOrder(t, drainsPage(t, rollOf("driver-2")), "Roll <bdi>driver-2</bdi>", "Held</span>", "20 percent of the nodes are done", "1 of 5 nodes done, 1 in work, 1 failed, 0 left out",
 		"Begins no further node for", "NodeFailed: driver-2",

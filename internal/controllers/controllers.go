@@ -67,7 +67,7 @@ func All() []Description {
 		{"capacitymetrics", "internal/controllers/capacitymetrics", "Counts the devices that are left, and the claims that fit, for metrics.", "capacity-metrics", nil},
 		{"certificate", "internal/controllers/certificate", "Creates and renews the certificate of the webhook, and announces its authority.", "certificate-secret",
 			[]string{secrets, configurations}},
-		{"devicehistory", "internal/controllers/devicehistory", "Records what is done to devices, by whom and why, and who holds them.", "history",
+		{"devicehistory", "internal/controllers/devicehistory", "Records actions on devices, with author and reason, and their holders.", "history",
 			[]string{"create configmaps", histories}},
 		{"drain", "internal/controllers/drain", "Executes DeviceDrains: cordons devices and evicts their pods within budgets and rate.", "drains",
 			[]string{"update devicedrains/status.dra-steward.io", "create, patch, delete devicetaintrules.resource.k8s.io", "create, patch events", "create pods/eviction", "delete pods"}},
@@ -85,12 +85,12 @@ func All() []Description {
 			[]string{"patch resourceslicepatches/status.dra-steward.io", "create events"}},
 		{"policystatus", "internal/controllers/policystatus", "Writes which policies the replicas of the webhook have loaded.", "policy-status",
 			[]string{"create configmaps", "get, update configmaps named dra-steward-policies", "create, patch events"}},
-		{"rulebegin", "internal/controllers/rulebegin", "Writes into the status of DeviceTaintRules since when they evict.", "rule-begin",
+		{"rulebegin", "internal/controllers/rulebegin", "Records when each DeviceTaintRule began to evict.", "rule-begin",
 			[]string{"patch devicetaintrules/status.resource.k8s.io"}},
 		{"reaction", "internal/controllers/reaction", "Executes DeviceReactions: creates DeviceDrains for devices that are sick, within limits.", "reactions",
 			[]string{"update devicereactions/status.dra-steward.io", "create, update, delete devicedrains.dra-steward.io", "create, patch events",
 				"list, watch, create, delete jobs.batch", "create resourceclaims.resource.k8s.io"}},
-		{"roll", "internal/controllers/roll", "Executes DeviceRolls: takes drivers and nodes through maintenance, consumers first and driver last.", "rolls",
+		{"roll", "internal/controllers/roll", "Executes DeviceRolls: drains the consumers of a driver node by node, and replaces the driver last.", "rolls",
 			[]string{"update devicerolls/status.dra-steward.io", "create, update, delete devicedrains.dra-steward.io", "create, patch events", "patch nodes",
 				"delete pods", "get, create, delete pods", "get, create, delete resourceclaims.resource.k8s.io"}},
 		{"ruleexpiry", "internal/controllers/ruleexpiry", "Deletes DeviceTaintRules whose time is over.", "expire-rules",
@@ -101,8 +101,15 @@ func All() []Description {
 const (
 	secrets        = "list, watch, create, patch secrets named dra-steward-certificate"
 	configurations = "list, watch, patch mutatingwebhookconfigurations.admissionregistration.k8s.io, validatingwebhookconfigurations.admissionregistration.k8s.io named dra-steward"
-	histories      = "get, update configmaps named dra-steward-controller-history-0, dra-steward-controller-history-1, dra-steward-controller-history-2, dra-steward-controller-history-3, dra-steward-controller-history-4, dra-steward-controller-history-5, dra-steward-controller-history-6, dra-steward-controller-history-7, dra-steward-controller-history-8, dra-steward-controller-history-9"
-	records        = "get, patch, delete configmaps named dra-steward-controller-patches-0, dra-steward-controller-patches-1, dra-steward-controller-patches-2, dra-steward-controller-patches-3, dra-steward-controller-patches-4, dra-steward-controller-patches-5, dra-steward-controller-patches-6, dra-steward-controller-patches-7"
+	histories      = "get, update configmaps named " +
+		"dra-steward-controller-history-0, dra-steward-controller-history-1, dra-steward-controller-history-2, " +
+		"dra-steward-controller-history-3, dra-steward-controller-history-4, dra-steward-controller-history-5, " +
+		"dra-steward-controller-history-6, dra-steward-controller-history-7, dra-steward-controller-history-8, " +
+		"dra-steward-controller-history-9"
+	records = "get, patch, delete configmaps named " +
+		"dra-steward-controller-patches-0, dra-steward-controller-patches-1, dra-steward-controller-patches-2, " +
+		"dra-steward-controller-patches-3, dra-steward-controller-patches-4, dra-steward-controller-patches-5, " +
+		"dra-steward-controller-patches-6, dra-steward-controller-patches-7"
 )
 
 // Leader returns the rights to write of the program itself: the election of the leader, and

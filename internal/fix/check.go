@@ -19,7 +19,7 @@ type document struct {
 }
 
 // certain returns the edits whose result was read again and found right. Documents
-// stand for themselves: one that cannot be edited does not keep the others from it.
+// are independent: one that cannot be edited does not stop the others.
 func (p *plan) certain() []edit {
 	if len(p.edits) == 0 || p.right(p.edits) {
 		return p.edits

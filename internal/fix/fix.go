@@ -24,7 +24,7 @@ var written = []string{"toleration-operator-equal"}
 // A Change is a default that was written into a file, or that would be.
 type Change struct {
 	File string
-	// Line and Column are where it stands, in the text before the change.
+	// Line and Column are its position in the text before the change.
 	Line, Column int
 	// Kind and Name of the object, Path of the field, Value that it gets.
 	Kind, Name, Path, Value string

@@ -22,7 +22,7 @@ const (
 // A Query selects devices: all of its terms are true for a device. The zero value selects all.
 type Query struct{ terms []term }
 
-// A term is a word of a query: of a field, or of any if that is empty. Not turns it round.
+// A term matches one field, or any if field is empty; not negates it.
 type term struct {
 	field, value string
 	not          bool

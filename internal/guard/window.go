@@ -327,11 +327,11 @@ func (h Hit) Pace(perMinute int, window time.Duration) Hit {
 	return h
 }
 
-// BeganCondition is the condition of a DeviceTaintRule whose time is since when the rule evicts
+// BeganCondition is the condition of a DeviceTaintRule with the time at which it began to evict
 // what it evicts now. The controller writes it.
 const BeganCondition = "dra-steward.io/Evicts"
 
-// Began returns since when a rule evicts what it evicts now. A rule that was never changed began
+// Began returns when a rule began to evict what it evicts now. A rule that was never changed began
 // when it was created; one that was changed, when the controller saw that. known is false while
 // the controller has not written it. The time of the taint does not count: authors set it.
 func Began(rule *resourceapi.DeviceTaintRule) (began time.Time, known bool) {

@@ -1,5 +1,5 @@
 // Package helmchart renders charts with Helm's own library, without a cluster and without
-// network, and tells where in a template a rendered line comes from.
+// network, and reports the line of a template that a rendered line comes from.
 package helmchart
 
 import (

@@ -1,4 +1,4 @@
-// Package history keeps what was done to devices, by whom and why, and who held them. It is pure:
+// Package history keeps the actions on devices, with author and reason, and their holders. It is pure:
 // it knows no client and no clock.
 //
 // A [Memory] has the holders of all devices, of which most are never asked for. A [Store] has a

@@ -47,7 +47,7 @@ type Observation struct {
 	Holders []Holder
 	// Previous are holders of before that the record does not have.
 	Previous []Holder
-	// HoldersSince is since when holders are watched.
+	// HoldersSince is when the watch of holders began.
 	HoldersSince time.Time
 }
 
@@ -94,15 +94,15 @@ func (r *Record) observe(o Observation, now time.Time) (changed bool) {
 	if node := clean(o.Node, maxName); node != "" && node != r.Node {
 		r.Node, changed = node, true
 	}
-	stand := slices.Clone(o.Entries)
-	for i := range stand {
-		stand[i].Steps = slices.Clone(stand[i].Steps)
-		stand[i].clean(now)
-		changed = r.enter(stand[i], now) || changed
+	current := slices.Clone(o.Entries)
+	for i := range current {
+		current[i].Steps = slices.Clone(current[i].Steps)
+		current[i].clean(now)
+		changed = r.enter(current[i], now) || changed
 	}
 	for i := range r.Entries {
 		e := &r.Entries[i]
-		if e.open() && !slices.ContainsFunc(stand, func(n Entry) bool { return e.is(&n) }) {
+		if e.open() && !slices.ContainsFunc(current, func(n Entry) bool { return e.is(&n) }) {
 			e.End, changed = later(e.Begin, moment(now, now)), true
 		}
 	}
@@ -115,7 +115,7 @@ func (r *Record) observe(o Observation, now time.Time) (changed bool) {
 	return r.holdNow(o.Holders, now) || changed
 }
 
-// enter notes an entry that stands.
+// enter notes a current entry.
 func (r *Record) enter(e Entry, now time.Time) bool {
 	for i := len(r.Entries) - 1; i >= 0; i-- {
 		known := &r.Entries[i]

@@ -195,8 +195,8 @@ func (i *Estimator) deleted(object any) {
 	i.beginnings.end(nameOf(object))
 }
 
-// ruleBegan returns since when a rule evicts that was not seen before; now where that is not
-// stored, or lies in the future.
+// ruleBegan returns when a rule that was not seen before began to evict; now if that is not
+// stored, or is in the future.
 func ruleBegan(rule *resourceapi.DeviceTaintRule, now time.Time) time.Time {
 	if began, known := guard.Began(rule); known && !began.After(now) {
 		return began

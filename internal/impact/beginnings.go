@@ -35,9 +35,9 @@ type beginning struct {
 	perMinute int
 }
 
-// An evictionRecord is all that an object has begun to evict. However often it begins, it is one entry:
-// each pod and device has the time of the last beginning that affected it, so that none counts
-// for a shorter time than if each beginning were counted by itself.
+// An evictionRecord sums the evictions of one object. However often it begins, it is one entry: each pod and
+// device has the time of the last beginning that affected it, so that it counts at least as long
+// as if each beginning were counted by itself.
 type evictionRecord struct {
 	beginning
 	affected affected

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// An Observed is a Lease as it was last read, and since when it has been so: the times in a Lease are those of the
-// clock of its holder, which may differ from this one. The zero value has read none.
+// An Observed is a Lease as it was last read, and when it was first read so: the times in a Lease are those of the
+// clock of its holder, which may differ from this one. The zero value has read no Lease.
 type Observed struct {
 	spec  coordinationv1.LeaseSpec
 	since time.Time
@@ -18,9 +18,8 @@ type Observed struct {
 // skew is by how much clocks may differ where a Lease is read for the first time.
 const skew = 24 * time.Hour
 
-// Holder returns the holder of a Lease that was read now. It is empty if the Lease has none, or if none has changed
-// the Lease for as long as it lasts. An expired Lease that is read for the first time has a holder until then, unless
-// it expired so long ago that no clock explains it.
+// Holder returns the holder, or "" if the Lease has none or has not changed for its duration. A Lease that is read for the
+// first time counts as held, unless it expired so long ago that no clock explains it.
 func (o *Observed) Holder(s coordinationv1.LeaseSpec, now time.Time) string {
 	if s.HolderIdentity == nil || s.RenewTime == nil || s.LeaseDurationSeconds == nil {
 		return ""

@@ -26,6 +26,7 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/toleration"
 )
 
+// Options are the flags of the command controller.
 type Options struct {
 	Mode, emptyEffect, tolerationStart string
 	ignorePodGroups                    bool
@@ -55,6 +56,7 @@ type Options struct {
 	certificates                       certificateOptions
 }
 
+// Command returns the command that runs the controllers.
 func Command(streams cmdutil.Streams) *cobra.Command {
 	var o Options
 	c := &cobra.Command{
@@ -63,7 +65,7 @@ func Command(streams cmdutil.Streams) *cobra.Command {
 		Long: `controller decides which pods have to leave their devices because of a NoExecute taint
 (KEP-5055). --mode selects what it does:
 
-  observe      count and log; write only the status of ResourceSlicePatches
+  observe      log and count evictions; evict no pods
   auto         detect what kube-controller-manager evicts, separately for taints in
                slices and for DeviceTaintRules, and evict the rest: observe at first,
                supplement if it is detected, full after three unanswered probes over
@@ -80,8 +82,9 @@ dra-steward.io/acknowledged-impact on an older DeviceTaintRule.
 Above the thresholds, evictions for a rule or a driver are paused until a ceiling is
 acknowledged: in that annotation, or in the ConfigMap under acknowledged-impact.DRIVER.
 
-Only the replica that holds the Lease --name is active. In every mode it writes the
-status of ResourceSlicePatches and executes DeviceDrains.
+Only the replica that holds the Lease --name is active. The flags --patch-status and
+--drains, on by default, work in every mode: the controller writes the status of
+ResourceSlicePatches and executes DeviceDrains.
 
 With --certificate-secret it also creates the webhook's certificate, renews it before it
 expires, and writes its authority to the webhook configurations.`,
@@ -163,7 +166,8 @@ func (o Options) ownNamespace() (string, error) {
 // writes.
 func (o Options) controllers() []func(*eviction, *rest.Config, *prometheus.Registry, logr.Logger) error {
 	return []func(*eviction, *rest.Config, *prometheus.Registry, logr.Logger) error{
-		o.addMaterialize, o.addPatchStatus, o.addExpiry, o.addPolicyStatus, o.addCertificates, o.addExtendedResources, o.addExtendedClaims, o.addRuleBegin, o.addDrains, o.addReactions, o.addRolls, o.addCapacityMetrics, o.addHistory,
+		o.addMaterialize, o.addPatchStatus, o.addExpiry, o.addPolicyStatus, o.addCertificates, o.addExtendedResources,
+		o.addExtendedClaims, o.addRuleBegin, o.addDrains, o.addReactions, o.addRolls, o.addCapacityMetrics, o.addHistory,
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/controllers/ruleexpiry"
 )
 
-// addRuleBegin lets the leader write since when taint rules evict, if the options ask for it.
+// addRuleBegin makes the leader record when each taint rule began to evict, if the options ask for it.
 func (o Options) addRuleBegin(e *eviction, config *rest.Config, _ *prometheus.Registry, log logr.Logger) error {
 	if !o.ruleBegin {
 		return nil

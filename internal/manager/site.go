@@ -161,7 +161,7 @@ func (s *site) reload() {
 	}
 }
 
-// check returns why a claim is refused, as if somebody without exemptions created it now.
+// check returns why a claim is refused, as if a user without exemptions created it now.
 func (s *site) check(ctx context.Context, claim *resourceapi.ResourceClaim) ([]extendedclaims.Refusal, error) {
 	if err := s.ready(); err != nil {
 		return nil, err

@@ -30,7 +30,7 @@ type Problem struct {
 	Kind ProblemKind
 	// Path leads to the value, in the version that the document is written in.
 	Path string
-	// Line and Column are where the value stands, counted from 1.
+	// Line and Column are the position of the value, counted from 1.
 	Line, Column int
 	// Message is the problem and, where that is known, what would be right; it does not
 	// repeat the path.

@@ -87,8 +87,7 @@ func (s *source) checkAliases(limit int) *Error {
 	return nil
 }
 
-// expansion measures what a tree becomes when its aliases are replaced by what
-// they stand for.
+// expansion measures a tree with its aliases replaced by their values.
 type expansion struct {
 	measured map[*yaml.Node]expanded
 	limit    int

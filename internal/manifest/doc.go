@@ -1,5 +1,5 @@
 // Package manifest reads Kubernetes manifests from files, folders and streams,
-// and knows where every value stands. A [Reader] turns text into [Document]s,
+// and knows the position of each value. A [Reader] turns text into [Document]s,
 // one per Kubernetes object: YAML streams are split as kubectl splits them,
 // JSON values may follow each other, and lists are unfolded into their items.
 // The content of a document is JSON as the API server would see it, made by

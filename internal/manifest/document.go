@@ -28,7 +28,7 @@ type Document struct {
 	items []int
 }
 
-// Position returns where the value stands that path names, counted from 1: the
+// Position returns the position of the value at path, counted from 1: the
 // key of a field or map entry, the first character of a list's item. If there
 // is no such value it is the position of the deepest of its ancestors that
 // exists. The path is written as [k8s.io/apimachinery/pkg/util/validation/field]
@@ -52,8 +52,8 @@ func (d *Document) Position(path string) (line, column int) {
 	return at.Line, at.Column
 }
 
-// find returns the value that path names and where it stands, or those of the deepest
-// ancestor that exists, and what is left of the path there. The document has a root.
+// find returns the value at path and its position, or those of the deepest
+// ancestor that exists, and the rest of the path there. The document has a root.
 func (d *Document) find(path string) (value, at *yaml.Node, rest string) {
 	value = d.root()
 	at, rest = value, path

@@ -11,14 +11,14 @@ import (
 	"strings"
 )
 
-// Stdin is the argument that stands for standard input.
+// Stdin is the argument for standard input.
 const Stdin = "-"
 
 // stdinName is how standard input is called in documents and errors.
 const stdinName = "<stdin>"
 
-// Files yields the files that args stand for, in the order of args: an argument
-// that is a regular file stands for itself whatever its name, a folder for all files
+// Files yields the files that args name, in the order of args: an argument
+// that is a regular file names itself whatever its name, a folder all files
 // below it that end in .yaml, .yml or .json, in lexical order and without
 // hidden folders, and [Stdin] for standard input. What cannot be looked at is
 // an [*Error]; the walk goes on after it.

@@ -17,8 +17,8 @@ type finder struct {
 	v1beta1 bool
 }
 
-// step is one step along a path: to which value, where it stands, and what of
-// the path is left.
+// step is one step along a path: the value, its position, and the rest of the
+// path.
 type step struct {
 	value, at *yaml.Node
 	rest      string
@@ -147,7 +147,7 @@ func merge(node *yaml.Node, visit func(key string, at, value *yaml.Node)) {
 	}
 }
 
-// follow returns what an alias stands for, and any other node itself.
+// follow returns the value of an alias, and any other node itself.
 func follow(node *yaml.Node) *yaml.Node {
 	if node != nil && node.Kind == yaml.AliasNode {
 		return node.Alias

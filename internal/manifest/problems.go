@@ -46,8 +46,8 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// duplicates finds the keys that stand twice in one object of the document. What
-// merge keys and aliases bring along is looked at where it is written.
+// duplicates finds the keys that occur twice in one object of the document. Merge
+// keys and aliases are checked where their values are written.
 func (e *explainer) duplicates(object any) {
 	e.twice(e.document.root(), reflect.TypeOf(object).Elem(), "")
 }

@@ -23,12 +23,12 @@ type Reader struct {
 	// Stdin is what the argument "-" reads; nil means os.Stdin.
 	Stdin io.Reader
 	// MaxBytes is the size up to which one document of a file is read, and up
-	// to which its aliases may expand, by [DefaultMaxBytes] at most; 0 stands
-	// for [DefaultMaxBytes]. A list counts as one document.
+	// to which its aliases may expand, by [DefaultMaxBytes] at most; 0 means
+	// [DefaultMaxBytes]. A list counts as one document.
 	MaxBytes int
 }
 
-// Walk yields the documents of all files that args stand for (see [Files]).
+// Walk yields the documents of all files that args name (see [Files]).
 // Every error is an [*Error]; reading goes on behind it.
 func (r Reader) Walk(args ...string) iter.Seq2[*Document, error] {
 	return func(yield func(*Document, error) bool) {

@@ -9,7 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// source is the text of one document and the place where it stands.
+// source is the text of one document and its position.
 type source struct {
 	text []byte
 	// line and column are where text begins in its file.
@@ -54,7 +54,7 @@ func (s *source) at(offset int) (line, column int) {
 // stride is the distance of the offsets for which counts are kept.
 const stride = 1 << 10
 
-// characters returns how many characters stand before the offset.
+// characters returns the number of characters before the offset.
 func (s *source) characters(offset int) int {
 	mark := offset / stride
 	return s.counts()[mark] + characterStarts(s.text[mark*stride:offset])

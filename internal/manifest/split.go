@@ -13,8 +13,8 @@ type chunk struct {
 	text []byte
 	// line is the line of the file on which text begins.
 	line int
-	// content is the line of the file on which its first line stands that is
-	// neither empty nor a comment.
+	// content is the line in the file of the first line that is neither empty
+	// nor a comment.
 	content int
 	// refused says why the text is not to be parsed; nil in the normal case.
 	refused *Error

@@ -128,8 +128,8 @@ func fieldHint(key string, value any, fields map[string]reflect.Type) string {
 	return ": write what is in it one level higher"
 }
 
-// objectHint shows how to write a value as a field of the object in whose place
-// it stands, if it can be one.
+// objectHint shows how to write a value as a field of the object that is
+// expected in its place, if it can be one.
 func objectHint(value any, t reflect.Type) string {
 	fields := jsonFields(t)
 	for _, name := range []string{"value", "string", "int", "bool"} {

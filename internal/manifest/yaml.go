@@ -144,7 +144,7 @@ func (s *source) checkTrailing(raw []byte) *Error {
 var yamlLine = regexp.MustCompile(`^yaml: (?:unmarshal errors:\n  )?(?:line (\d+): )?`)
 
 // parserProblem recognises the messages for which the parsers report the line
-// before the one on which the unexpected token stands.
+// before that of the unexpected token.
 var parserProblem = regexp.MustCompile(
 	`did not find expected (<stream-start>|<document start>|node content|'-' indicator|key|',' or '\]'|',' or '\}')`)
 

@@ -17,8 +17,8 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/policy"
 )
 
-// Status is the outcome of loading the policies of the ConfigMaps, and since when they
-// are in force as far as the leader of the controllers has written that down.
+// Status is the outcome of loading the policies of the ConfigMaps, and the time at which they
+// took effect, if the leader of the controllers has recorded it.
 type Status struct {
 	Mutex    sync.Mutex
 	Revision string
@@ -57,7 +57,7 @@ func (l *Status) record(object any) {
 	l.inForce = status.InForce
 }
 
-// InForceSince tells since when policies with these digests are in force.
+// InForceSince returns when policies with these digests took effect.
 func (l *Status) InForceSince(digests map[string]string) func(code string) (time.Time, bool) {
 	return func(code string) (time.Time, bool) {
 		l.Mutex.Lock()

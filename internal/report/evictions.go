@@ -75,7 +75,7 @@ func (s *Step) evict(in Input, due map[*corev1.Pod]evictor.Verdict, today bool) 
 		young := ours.Only(func(r evictor.Reason) bool {
 			since := in.Evictions.Since
 			if since == nil {
-				return today // it works already, and since when is unknown
+				return today // it works already; when it began is unknown
 			}
 			return !since.After(began(*r.Taint))
 		})

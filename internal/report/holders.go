@@ -35,7 +35,7 @@ type Device struct {
 	Health corev1.ResourceHealthStatus `json:"health,omitempty"`
 }
 
-// began is since when a taint is there, as far as is known.
+// began is when a taint was added, as far as is known.
 func began(t evictor.Taint) time.Time {
 	if t.TimeAdded != nil {
 		return t.TimeAdded.Time

@@ -138,7 +138,7 @@ func TestOverrides(t *testing.T) {
 }
 
 // TestEvictions: who is evicted on the step enforce depends on who else evicts, on the mode
-// that the values set, and on since when taints count.
+// that the values set, and on the time from which taints count.
 func TestEvictions(t *testing.T) {
 	before, after := now.Add(-2*time.Hour), now.Add(-time.Minute)
 	for name, tt := range map[string]struct {

@@ -79,9 +79,9 @@ const (
 	heading   = generated + `# Rules and defaults
 
 The category of a rule says where the rule runs: limit and gap rules check more than the
-API server does and run everywhere; mirror rules repeat the API server and run where there
-is none, in ` + "`dra-steward lint`" + `. On an update, a problem that was there before and
-has not grown is a warning. ` + "`dra-steward explain ID`" + ` prints the section of a rule.
+API server does and run everywhere; mirror rules repeat the API server and run offline, in
+` + "`dra-steward lint`" + `, where no API server checks. On an update, a problem that the stored
+object has already, and that has not grown, is a warning. ` + "`dra-steward explain ID`" + ` prints the section of a rule.
 
 `
 )

@@ -46,7 +46,7 @@ func readable(t Target) string {
 	return strings.Trim(name[:min(len(name), 63)], "-")
 }
 
-// An Intent is what somebody wants of a rule.
+// An Intent is a taint rule that a user wants.
 type Intent struct {
 	Target Target
 	Taint  resourceapi.DeviceTaint

@@ -186,7 +186,7 @@ func TestToleratedUntil(t *testing.T) {
 	}
 }
 
-// TestOthers: a taint of the driver, and one of somebody else's rule, cannot be taken
+// TestOthers: a taint of the driver, and one of another user's rule, cannot be taken
 // back, and each says what can be done.
 func TestOthers(t *testing.T) {
 	slice := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "slice"}}

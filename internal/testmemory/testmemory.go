@@ -35,8 +35,8 @@ func Of(pid int, key string) (int64, error) {
 	return kilobytes << 10, nil
 }
 
-// Run runs a command and returns the most that its process held in RAM, in bytes. The usage that the system tells of a
-// process that has ended also counts what this process held when it started the other.
+// Run runs a command and returns the most that its process held in RAM, in bytes. The usage that the system reports for
+// an ended process also counts the memory of this process at the start of the other.
 func Run(command *exec.Cmd) (most int64, err error) {
 	if err := command.Start(); err != nil {
 		return 0, err

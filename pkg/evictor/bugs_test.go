@@ -111,7 +111,7 @@ func TestBug6Reallocation(t *testing.T) {
 	expectAt(t, w.decide(Semantics{}, start), start)
 }
 
-// A pod that somebody deletes already is not evicted, so it is not counted either.
+// A pod that a user deletes already is not evicted, so it is not counted either.
 func TestBug7TerminatingPods(t *testing.T) {
 	w := one(ptr.To(metav1.NewTime(start)))
 	w.pod.DeletionTimestamp = ptr.To(metav1.NewTime(start))

@@ -391,7 +391,7 @@ func TestObserve(t *testing.T) {
 }
 
 // TestSupplement: only the pods that the controller of Kubernetes misses, only after it
-// has had its time, and not those that somebody disrupts.
+// has had its time, and not those that a user disrupts.
 func TestSupplement(t *testing.T) {
 	objects := []runtime.Object{sliceOf(1, taint("broken", seconds(0)))}
 	objects = append(objects, both(podOn("ns", "plain", "gpu-0"))...)

@@ -345,7 +345,7 @@ type podState struct {
 	failures          int32
 	// heapIndex is that in the queue, -1 outside.
 	heapIndex int32
-	// seen is when the verdict first had reasons, since when the plan had.
+	// seen is when the verdict first had reasons; since is when the plan first had them.
 	seen, since moment
 	// at is when to evict: the time of the plan or later.
 	at time.Time

@@ -76,7 +76,7 @@ type Change struct {
 	// Pointer is the place as a JSON pointer (RFC 6901); "-" at its end appends to
 	// a list.
 	Pointer string
-	// Value is what stands there now, in the form that encoding/json writes.
+	// Value is the new value, in the form that encoding/json writes.
 	Value any
 	// Remove is true if the value was removed.
 	Remove bool

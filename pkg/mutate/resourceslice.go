@@ -131,7 +131,7 @@ func keepTimes(w Write[resourceapi.ResourceSlice], settings Settings) (result Re
 	return result, nil
 }
 
-// placedTaint is a taint and where it stands.
+// placedTaint is a taint and its position.
 type placedTaint struct {
 	deviceIndex int
 	device      string

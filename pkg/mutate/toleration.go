@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// claimSpec is the spec of a claim, where it stands, and the metadata of the object
+// claimSpec is the spec of a claim, its position, and the metadata of the object
 // that has it.
 type claimSpec struct {
 	pointer string

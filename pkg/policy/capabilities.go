@@ -18,7 +18,7 @@ type reviewed struct {
 
 // reviewedBuiltins are all built-in functions of the OPA that is compiled in. Policies may
 // call those that are listed as allowed; one that an update of OPA adds is refused, and a
-// test fails, until somebody has reviewed it: does the result depend on the arguments
+// test fails, until a maintainer has reviewed it: does the result depend on the arguments
 // alone, and are time and memory bounded by the size of the arguments (not by their value)?
 func reviewedBuiltins() []reviewed { return append(allowedBuiltins(), refusedBuiltins()...) }
 

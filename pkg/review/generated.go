@@ -69,7 +69,7 @@ func (t *templateClaim) why(code string) string {
 		since, known = t.reviewer.PoliciesSince(code)
 	}
 	if !known {
-		return "since when the policy is in force is not known"
+		return "the start time of the policy is unknown"
 	}
 	created, known := t.template()
 	switch {
@@ -97,8 +97,7 @@ func (t *templateClaim) weigh(f Finding) (Finding, bool) {
 	return f, true
 }
 
-// maySpare reports whether an exemption lets someone write in a namespace what a policy denies, at a
-// time.
+// maySpare reports whether, at a time, an exemption allows writes in a namespace that a policy denies.
 func (r Reviewer) maySpare(code, namespace string, at time.Time) bool {
 	for i, e := range r.exemptions.list {
 		if names(e, code) && e.Expires.After(at) && r.inNamespace(i, namespace) {

@@ -36,7 +36,7 @@ func TestClaimsFromTemplates(t *testing.T) {
 	for name, tt := range map[string]struct {
 		site      v1alpha1.StewardConfiguration
 		templates review.Templates
-		unknown   bool // since when the policy is in force
+		unknown   bool // the start time of the policy
 		user, old string
 		want      string
 	}{
@@ -45,7 +45,7 @@ func TestClaimsFromTemplates(t *testing.T) {
 		"of its very second":                      {site: site("deny"), templates: templates(since), want: "warning: its template is older"},
 		"no such template":                        {site: site("deny"), templates: templates{}, want: "warning: the age of its template is not known"},
 		"no live data":                            {site: site("deny"), want: "warning: the age of its template is not known"},
-		"age of the policy unknown":               {site: site("deny"), templates: younger, unknown: true, want: "warning: since when the policy is in force is not known"},
+		"age of the policy unknown":               {site: site("deny"), templates: younger, unknown: true, want: "warning: the start time of the policy is unknown"},
 		"a policy that warns":                     {site: site("warn"), templates: younger, want: "audited"},
 		"a policy that audits":                    {site: site("audit"), templates: younger, want: "audited"},
 		"an exempt namespace":                     {site: site("deny", v1alpha1.Exemption{Namespaces: []string{"b"}, Expires: until(time.Hour)}), templates: younger, want: "exempted"},
@@ -55,7 +55,7 @@ func TestClaimsFromTemplates(t *testing.T) {
 		"an exemption that had expired":           {site: site("deny", v1alpha1.Exemption{Users: []string{"joe"}, Expires: until(-2 * time.Minute)}), templates: younger, want: denied},
 		"an exemption elsewhere":                  {site: site("deny", v1alpha1.Exemption{Users: []string{"joe"}, Namespaces: []string{"c"}, Expires: until(time.Hour)}), templates: younger, want: denied},
 		"a controller without own account":        {site: site("deny"), templates: younger, user: "system:kube-controller-manager", want: denied},
-		"somebody else":                           {site: site("deny"), templates: older, user: "jane", want: denied},
+		"another user":                            {site: site("deny"), templates: older, user: "jane", want: denied},
 		"the scheduler":                           {site: site("deny"), templates: younger, user: "system:kube-scheduler", want: "exempted"},
 		"an update":                               {site: site("deny"), templates: younger, old: strings.Replace(tolerant, "{}", `{"key":"a"}`, 1), want: "exempted"},
 	} {

@@ -82,7 +82,7 @@ type Reviewer struct {
 	ClusterData policy.ClusterData
 	// Templates return the age of ResourceClaimTemplates; nil knows none.
 	Templates Templates
-	// PoliciesSince says since when a policy denies what it denies now, by its code; nil
+	// PoliciesSince returns when a policy began to deny what it denies now, by its code; nil
 	// knows of none. A claim from a template that is older, or of unknown age, is never
 	// refused.
 	PoliciesSince func(code string) (since time.Time, known bool)

@@ -270,7 +270,7 @@ func TestModel(t *testing.T) {
 		}
 		for slice, text := range was {
 			if got, _ := json.Marshal(slice); string(got) != text {
-				t.Fatalf("seed %d: somebody changed %s", seed, slice.Name)
+				t.Fatalf("seed %d: %s was changed", seed, slice.Name)
 			}
 		}
 	}

@@ -15,10 +15,9 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/toleration"
 )
 
-// An Impact is what tainting devices would hit. Lists are in their order, without
-// duplicates.
+// An Impact lists what a taint affects. Lists are in their order, without duplicates.
 type Impact struct {
-	// Devices are the selected ones that are allocated to a claim which is hit.
+	// Devices are the selected ones that are allocated to an affected claim.
 	Devices []DeviceID `json:"devices"`
 	// Claims have one of the devices and do not tolerate the taint for good.
 	Claims []types.NamespacedName `json:"claims"`

@@ -3,7 +3,7 @@
 // A [Rule] is a value: a stable ID, its documentation and a pure check. The
 // [Table] of a kind is the list of its rules and at the same time their
 // registry: the denial, the metric label, "dra-steward explain", docs/rules.md
-// and an exemption all use the ID and the text that stand there. To add a rule,
+// and an exemption all use its ID and its text. To add a rule,
 // append it to the table of its kind and put its examples into
 // examples/<ID>.txtar; a test fails when either is missing.
 //

@@ -1,5 +1,5 @@
 # METADATA
-# title: A taint has a key from the domain of somebody else
+# title: A taint has a key from a domain of another owner
 # description: |
 #   gpu.nvidia.com/xid says that the driver has seen an error. A DeviceTaintRule, or a
 #   driver of another name, that sets such a key makes monitoring and runbooks believe the

@@ -175,7 +175,7 @@ func (v *View) apply(slice *resourceapi.ResourceSlice) *resourceapi.ResourceSlic
 	defer v.mutex.Unlock()
 	published := slice
 	if v.written {
-		published, _ = record.Published(slice) // whose record cannot be read stands for itself
+		published, _ = record.Published(slice) // one whose record cannot be read is taken as it is
 	}
 	if result := v.set.Apply(published); result != nil {
 		return result.Slice

@@ -181,7 +181,7 @@ var recorded = map[string]struct{ fires, says, silent string }{
 	},
 	"DraStewardNodeAgentStuck": {
 		fires:  `dra_steward_node_look_timestamp_seconds{namespace="n",pod="a"} 0+60x20 1200x40`,
-		says:   "a looked at its node 21m",
+		says:   "a last checked its node 21m",
 		silent: `dra_steward_node_look_timestamp_seconds{namespace="n",pod="a"} 0+60x20 1200x15 2160+60x24`,
 	},
 	"DraStewardPatchesNotWritten": {

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// TestCaBundleIsNotOurs: where somebody else keeps it, no template says anything about
+// TestCaBundleIsNotOurs: where another user keeps it, no template says anything about
 // caBundle, so that neither helm nor a GitOps tool resets it.
 func TestCaBundleIsNotOurs(t *testing.T) {
 	for mode, want := range map[string]bool{"selfManaged": false, "certManager": false, "provided": true} {

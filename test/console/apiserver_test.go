@@ -195,7 +195,7 @@ func TestFollowsAPIServer(t *testing.T) {
 	}
 }
 
-// TestAPIServerAway: while the API server is away, the page keeps what it shows and says since when that is not
+// TestAPIServerAway: while the API server is away, the page keeps its content and shows when that was last
 // current. It follows the next event once the API server is back, without a reload.
 func TestAPIServerAway(t *testing.T) {
 	b := open(t)

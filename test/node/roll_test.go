@@ -136,7 +136,7 @@ func (s rollSite) completed() *v1alpha1.DeviceRoll {
 
 // stops: two of three replicas are ready at any time, no driver ends while a claim is prepared, and a pod
 // with a claim succeeds on each node. The first node is a canary. The new driver does not start on the
-// second: the roll stops there, and leaves the third alone, until the driver is repaired and somebody
+// second: the roll stops there, and leaves the third alone, until the driver is repaired and a user
 // continues the roll.
 func (s rollSite) stops() {
 	s.fleet.succeed(proofs)

@@ -181,8 +181,8 @@ func (s *controlled) holdProof(name, finalizers string) {
 	})
 }
 
-// uncordoned: somebody deletes the drain of a node while its budget blocks it. The driver stays, and the
-// node is drained again when somebody continues.
+// uncordoned: a user deletes the drain of a node while its budget blocks it. The driver stays, and the
+// node is drained again when a user continues.
 func (s rollSite) uncordoned() {
 	s.replicas("web", rolling, 3)
 	s.budget("web", 3)
@@ -223,7 +223,7 @@ func (s *controlled) noRules(drain string) {
 }
 
 // fewer: the new driver publishes three devices, and the previous one had four. The node is held with the
-// difference, and stays cordoned, until somebody accepts it.
+// difference, and stays cordoned, until a user accepts it.
 func (s rollSite) fewer() {
 	const node = "f2"
 	s.on(node).publishing(3)
@@ -241,7 +241,7 @@ func (s rollSite) fewer() {
 	s.replaced(first, node)
 }
 
-// undone: the new driver does not start, and somebody takes the roll back: no cordon is left. When the driver
+// undone: the new driver does not start, and a user takes the roll back: no cordon is left. When the driver
 // is repaired, a pod uses a device of the node, and the roll is resumed.
 func (s rollSite) undone() {
 	const node = "f1"
@@ -279,7 +279,7 @@ func (s rollSite) uses(node, name string) {
 	s.endsInTime(name)
 }
 
-// gone: a node vanishes while it is drained: its kubelet ends, and somebody deletes the Node. The roll leaves
+// gone: a node vanishes while it is drained: its kubelet ends, and a user deletes the Node. The roll leaves
 // it out, takes its cordon back, and goes on with the next one; the pods of the node start elsewhere.
 func (s rollSite) gone() {
 	s.replicas("web", rolling, 3)
@@ -347,8 +347,8 @@ func (s rollSite) commanded() {
 	}
 }
 
-// rebooted: the controller is killed while it waits for the work on a node, and somebody uncordons the node:
-// the roll stops. When somebody continues it, the work ends with a reboot, so that the node is away, and
+// rebooted: the controller is killed while it waits for the work on a node, and a user uncordons the node:
+// the roll stops. When a user continues it, the work ends with a reboot, so that the node is away, and
 // without its slices when it is back. It stays cordoned until they are published. The controller is killed
 // meanwhile, too.
 func (s rollSite) rebooted() {

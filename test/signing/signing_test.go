@@ -90,7 +90,7 @@ func push(t *testing.T, tag name.Tag, index v1.ImageIndex) string {
 }
 
 // TestImage: cosign verifies an image that was signed, with every image of its index. It refuses
-// the image when a byte has changed, by digest and by tag, and the key of somebody else.
+// the image when a byte has changed, by digest and by tag, and another key.
 func TestImage(t *testing.T) {
 	s := newSigner(t)
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0)), registry.WithReferrersSupport(true)))

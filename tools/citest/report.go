@@ -139,7 +139,7 @@ func unfinished(pkg string, out io.Writer, output map[string]*strings.Builder) {
 	}
 }
 
-// packageLine prints what a package says beside its tests and keeps its last line.
+// packageLine prints the output of a package other than that of its tests, and keeps its last line.
 func (r *Results) packageLine(line string, out io.Writer) {
 	if line == "PASS\n" || line == "FAIL\n" || strings.HasPrefix(line, "?") {
 		return

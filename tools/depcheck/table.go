@@ -185,7 +185,7 @@ var PureFiles = map[string][]string{
 	"pkg/evictor":                        {"decide.go", "window.go"},
 }
 
-// Modules are the own modules beside the root one, by folder, each with the
+// Modules are the own modules next to the root one, by folder, each with the
 // packages of ours that it imports outside its tests. "..." allows all of them.
 var Modules = map[string][]string{
 	"scheduler":          {"api/v1alpha1", "internal/controllers/materialize/record", "pkg/patch", "pkg/tracker"},

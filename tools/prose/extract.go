@@ -12,11 +12,11 @@ import (
 // shipped are the folders whose Go strings users read.
 var shipped = []string{"api", "cmd", "internal", "pkg", "policies", "scheduler", "webhook"}
 
-// skipped are folders without texts for users, and dated records.
+// skipped are folders without texts for users.
 func skipped(dir string) bool {
 	base := path.Base(dir)
 	return dir != "." && strings.HasPrefix(base, ".") || base == "testdata" || base == "examples" && dir != "examples" ||
-		slices.Contains([]string{"bin", "test", "tools", "docs/decisions"}, dir)
+		slices.Contains([]string{"bin", "test", "tools"}, dir)
 }
 
 // extractor returns how the texts of a file are taken out of it, or nil for a file
@@ -24,6 +24,9 @@ func skipped(dir string) bool {
 func extractor(name string) func(name, text string) (string, error) {
 	top, _, _ := strings.Cut(name, "/")
 	whole := func(_, text string) (string, error) { return text, nil }
+	if name == "Makefile" {
+		return whole
+	}
 	switch path.Ext(name) {
 	case ".md":
 		return whole
@@ -31,7 +34,7 @@ func extractor(name string) func(name, text string) (string, error) {
 		if !strings.HasSuffix(name, "_test.rego") {
 			return whole
 		}
-	case ".yaml", ".txt", ".json":
+	case ".yaml", ".txt", ".json", ".tpl":
 		if top == "charts" {
 			return whole
 		}

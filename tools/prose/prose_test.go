@@ -46,13 +46,13 @@ func TestGoTexts(t *testing.T) {
 func TestWhatIsChecked(t *testing.T) {
 	for name, want := range map[string]bool{
 		"README.md": true, "docs/a.md": true, "internal/a/a.go": true, "internal/a/a_test.go": false, "test/a.go": false,
-		"charts/dra-steward/values.yaml": true, "examples/a.yaml": false, "policies/a/policy.rego": true, "policies/a/policy_test.rego": false,
+		"charts/dra-steward/values.yaml": true, "charts/dra-steward/templates/_webhooks.tpl": true, "Makefile": true, "docs/decisions/0001-a.md": true, "examples/a.yaml": false, "policies/a/policy.rego": true, "policies/a/policy_test.rego": false,
 	} {
 		if got := extractor(name) != nil; got != want {
 			t.Errorf("%s: %v, want %v", name, got, want)
 		}
 	}
-	for dir, want := range map[string]bool{".": false, ".git": true, "docs": false, "docs/decisions": true, "pkg/a/testdata": true, "test": true} {
+	for dir, want := range map[string]bool{".": false, ".git": true, "docs": false, "docs/decisions": false, "pkg/a/testdata": true, "test": true} {
 		if got := skipped(dir); got != want {
 			t.Errorf("%s: skipped is %v, want %v", dir, got, want)
 		}
@@ -89,6 +89,27 @@ func TestRun(t *testing.T) {
 	}
 	if found := new(foundError); !errors.As(err, found) {
 		t.Errorf("got %v, want findings", err)
+	}
+}
+
+// TestWithoutCompiler: words that are not checked are an error with CI=true, unless no compiler can be installed.
+func TestWithoutCompiler(t *testing.T) {
+	for name, c := range map[string]struct {
+		environment map[string]string
+		fails       bool
+	}{
+		"by hand":              {},
+		"CI":                   {map[string]string{"CI": "true"}, true},
+		"CI, none installable": {map[string]string{"CI": "true", noCompiler: "yes"}, false},
+	} {
+		var out strings.Builder
+		err := unchecked(errNoCompiler, func(key string) string { return c.environment[key] }, &out)
+		if failed := err != nil; failed != c.fails || failed == strings.Contains(out.String(), "not checked") {
+			t.Errorf("%s: got %v and %q", name, err, out.String())
+		}
+		if err != nil && !strings.Contains(err.Error(), "install gcc") {
+			t.Errorf("%s: %v names no remedy", name, err)
+		}
 	}
 }
 

@@ -38,7 +38,7 @@ app.kubernetes.io/component: {{ .component }}
 {{ include "dra-steward.fullname" . }}-controller
 {{- end -}}
 
-{{- /* The ConfigMap with what came of the policies. */ -}}
+{{- /* The ConfigMap with the state of the policies. */ -}}
 {{- define "dra-steward.policyStatus" -}}
 {{ include "dra-steward.fullname" . }}-policies
 {{- end -}}

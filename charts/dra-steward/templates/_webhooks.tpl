@@ -63,7 +63,7 @@ request.operation == 'CREATE' ||
 {{- end -}}
 
 {{- /* A slice of which nothing is filled in, restored or dropped by an older API server: it has
-no taint and no values of patches. Fields that it does not list are none that it could judge. */ -}}
+no taint and no values of patches. A slice with a field that the list omits is sent to the webhook. */ -}}
 {{- define "dra-steward.plainSlice" -}}
 has(object.spec) &&
 object.spec.all(field, field in ['driver', 'pool', 'nodeName', 'nodeSelector', 'allNodes', 'devices']) &&

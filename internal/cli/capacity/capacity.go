@@ -30,11 +30,12 @@ type capacityOptions struct {
 
 func formats() []string { return []string{"text", "wide", "name"} }
 
+// CapacityCommand returns the command capacity.
 func CapacityCommand(streams cmdutil.Streams) *cobra.Command {
 	o := capacityOptions{SnapshotOptions: clusterread.SnapshotOptions{Claims: true, Nodes: true, Gates: true}}
 	c := &cobra.Command{
 		Use:   "capacity",
-		Short: "Show how many devices are allocated, how many can be, and why the others cannot",
+		Short: "Count the allocated and the allocatable devices, and the others by reason",
 		Long: `capacity counts devices. Each one is in one column, the first that applies:
 
   HELD           a claim has it, or no share of default size is left of a shared device
@@ -49,8 +50,8 @@ func CapacityCommand(streams cmdutil.Streams) *cobra.Command {
 
 The last columns show how many claims for 1, 2, 4 and 8 of the devices fit now, each on one
 node. "<=" marks an upper bound: the choice of kube-scheduler can make it less. They count
-devices only, not the cpu and memory of pods, and no taint is tolerated. Where a history is
-recorded, a last line has the device-minutes that taints took in the last 24 hours.
+devices only, not the cpu and memory of pods, and no taint is tolerated. If the controller records
+the history, a last line has the device-minutes lost to taints in the last 24 hours.
 
 capacity reads the objects that your permissions let you read, or files (--from-files).`,
 		Example: `  dra-steward capacity

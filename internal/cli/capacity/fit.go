@@ -31,6 +31,7 @@ type fitOptions struct {
 
 func fitFormats() []string { return []string{"text"} }
 
+// FitCommand returns the command fit.
 func FitCommand(streams cmdutil.Streams) *cobra.Command {
 	o := fitOptions{SnapshotOptions: clusterread.SnapshotOptions{Claims: true, Nodes: true, Gates: true, AllPods: true}}
 	c := &cobra.Command{
@@ -41,8 +42,8 @@ CronJob, with its ResourceClaimTemplates in the same file or in the cluster; or 
 ResourceClaimTemplate or ResourceClaim alone, for which each pod uses one like it and nothing
 else. fit creates nothing.
 
-It places one pod after the other with kube-scheduler's own allocator, until the next has no
-place. For each node, fit checks node selector and affinity, taints, unschedulable, host ports, and
+It places one pod after the other with kube-scheduler's own allocator, until no node has room
+for the next. For each node, fit checks node selector and affinity, taints, unschedulable, host ports, and
 requests of cpu, memory, pods and extended resources. Where the choice of nodes decides, the
 answer is an interval from the worst to the best.
 

@@ -22,6 +22,7 @@ func CompleteWith(c *cobra.Command, flag string, values cobra.CompletionFunc) {
 	_ = c.RegisterFlagCompletionFunc(flag, values)
 }
 
+// CompleteRule completes the ID of one rule, default or policy.
 func CompleteRule(_ *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	return CompleteRules(nil), cobra.ShellCompDirectiveNoFileComp
 }
@@ -47,6 +48,7 @@ func CompletePolicies(c *cobra.Command, paths []string, args []string) (codes []
 	return codes
 }
 
+// CompleteRules returns the completions of the first argument if it is the ID of a rule.
 func CompleteRules(args []string) []string {
 	book, err := rulebook.Open()
 	if err != nil || len(args) > 0 {

@@ -6,7 +6,7 @@ import (
 )
 
 // Interruptible returns a reader whose reads end with an error when ctx ends. A read of a
-// terminal or a pipe otherwise lasts until somebody writes. The last read of in goes on in
+// terminal or a pipe otherwise lasts until there is input. The last read of in goes on in
 // the background, so in is of no use afterwards.
 func Interruptible(ctx context.Context, in io.Reader) io.Reader {
 	if in == nil || ctx.Done() == nil {

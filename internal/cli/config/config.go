@@ -16,6 +16,7 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/review"
 )
 
+// Command returns the command config.
 func Command(streams cmdutil.Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "config",

@@ -53,7 +53,7 @@ the command for it. The change is made when you confirm it, if it affects no mor
 With --export, console writes the same pages as files for a ticket, and ends. The files show the
 cluster at one time and need no server.`
 
-// Command is console.
+// Command returns the command console.
 func Command(streams cmdutil.Streams) *cobra.Command {
 	var o options
 	c := &cobra.Command{

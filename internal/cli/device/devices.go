@@ -24,6 +24,7 @@ type devicesOptions struct {
 
 func deviceFormats() []string { return []string{"text", "wide", "name"} }
 
+// DevicesCommand returns the command devices.
 func DevicesCommand(streams cmdutil.Streams) *cobra.Command {
 	o := devicesOptions{SnapshotOptions: clusterread.SnapshotOptions{Claims: true}}
 	c := &cobra.Command{

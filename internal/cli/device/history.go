@@ -30,15 +30,15 @@ type historyOptions struct {
 	noHeaders      bool
 }
 
-// HistoryCommand returns the command that shows what was done to devices.
+// HistoryCommand returns the command history.
 func HistoryCommand(streams cmdutil.Streams) *cobra.Command {
 	o := historyOptions{}
 	c := &cobra.Command{
 		Use:   "history [TARGET...]",
-		Short: "Show what was done to devices, by whom and why, and who held them",
-		Long: `history shows the taints, drains and reactions of devices in the order of time, and the claims and
-pods that had the devices before, meanwhile and after. The controller records that for each device
-that had a taint, a drain or a reaction (controller.history.enabled): its last 8 holders and 16
+		Short: "Show actions on devices, with author and reason, and their holders",
+		Long: `history shows the taints, drains and reactions of devices in chronological order, with the claims
+and pods that held the devices. The controller records each device that had a taint, a drain or a
+reaction (controller.history.enabled): its last 8 holders and 16
 entries, for 30 days. Without TARGET, history shows all of these devices.
 
 ` + targetHelp + `

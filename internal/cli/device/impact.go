@@ -27,6 +27,7 @@ type impactOptions struct {
 	targets
 }
 
+// ImpactCommand returns the command impact.
 func ImpactCommand(streams cmdutil.Streams) *cobra.Command {
 	o := impactOptions{}
 	c := &cobra.Command{

@@ -34,6 +34,7 @@ type taintOptions struct {
 	keep bool
 }
 
+// TaintCommand returns the command taint.
 func TaintCommand(streams cmdutil.Streams) *cobra.Command {
 	o := taintOptions{}
 	c := &cobra.Command{
@@ -91,6 +92,7 @@ func (o taintOptions) run(c *cobra.Command, streams cmdutil.Streams, args []stri
 	return taintDevices(c.Context(), streams, o, args)
 }
 
+// UntaintCommand returns the command untaint.
 func UntaintCommand(streams cmdutil.Streams) *cobra.Command {
 	o := taintOptions{}
 	c := &cobra.Command{
@@ -213,7 +215,7 @@ func untaintDevices(ctx context.Context, streams cmdutil.Streams, o taintOptions
 		return err
 	}
 	if state.NoRules {
-		return errors.New("which taints the devices have is unknown: you are not allowed to list DeviceTaintRules")
+		return errors.New("cannot find the taints of the devices: you are not allowed to list DeviceTaintRules")
 	}
 	scope := state.Scope()
 	scope.Names = state.Tainted()

@@ -26,6 +26,7 @@ type whyOptions struct {
 	patched bool
 }
 
+// WhyCommand returns the command why.
 func WhyCommand(streams cmdutil.Streams) *cobra.Command {
 	o := whyOptions{SnapshotOptions: clusterread.SnapshotOptions{Claims: true, Pods: true, Nodes: true, Waiting: true, Gates: true}}
 	c := &cobra.Command{

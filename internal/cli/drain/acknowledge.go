@@ -28,9 +28,9 @@ func AcknowledgeCommand(streams cmdutil.Streams) *cobra.Command {
 	var reason string
 	c := &cobra.Command{
 		Use:   "acknowledge DEVICE...",
-		Short: "Put devices back into use that a DeviceReaction has drained",
-		Long: `acknowledge says that devices may be used again. Their DeviceReaction then deletes their
-drains, which lifts the cordon, and leaves them alone until the cause has gone.
+		Short: "Return devices drained by a DeviceReaction to use",
+		Long: `acknowledge returns drained devices to use. Their DeviceReaction deletes their drains, which
+lifts the cordon, and does not drain them again until the cause has gone.
 
 DEVICE is a device, in full (DRIVER/POOL/DEVICE) or by the unique end of its name, or its drain:
 devicedrain/NAME.`,

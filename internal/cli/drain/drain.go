@@ -39,6 +39,7 @@ type drainOptions struct {
 	noHeaders, watch            bool
 }
 
+// Command returns the command drain.
 func Command(streams cmdutil.Streams) *cobra.Command {
 	o := drainOptions{}
 	c := &cobra.Command{
@@ -52,7 +53,7 @@ paused drain, and otherwise shows the progress.
 TARGET is a device, in full (DRIVER/POOL/DEVICE) or by the unique end of its name, or what the
 devices belong to: node/NAME, driver/NAME, claim/NAME or pod/NAME, also written TYPE NAME. Or
 select devices by labels of their nodes, or by a CEL expression as in the requests of claims.
-All are resolved into names once.
+drain resolves the devices into names once.
 
 Exit codes: 0 done (with --wait: drained), 1 blocked, failed or timed out, 2 the command
 failed.`,

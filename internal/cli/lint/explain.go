@@ -13,6 +13,7 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/policy"
 )
 
+// ExplainCommand returns the command explain.
 func ExplainCommand(streams cmdutil.Streams) *cobra.Command {
 	var all bool
 	c := &cobra.Command{

@@ -85,6 +85,7 @@ Exit codes: 0 no finding at or above --fail-on, 1 findings, 2 the command failed
 --verdicts, 1 means that an object is not valid; with --diff, that --fix would change a
 file.`
 
+// Command returns the command lint.
 func Command(streams cmdutil.Streams) *cobra.Command {
 	var o lintOptions
 	c := &cobra.Command{

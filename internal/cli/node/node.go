@@ -8,6 +8,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/nodeagent"
 )
 
+// Command returns the command node.
 func Command(streams cmdutil.Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "node",

@@ -48,7 +48,7 @@ type nodeHolder struct {
 	Devices   []string `json:"devices,omitempty"`
 }
 
-// use notes that an id is in use, by somebody if holder is not nil.
+// use notes that an id is in use, by holder unless that is nil.
 func (r *nodeReport) use(id string, holder *nodeHolder) {
 	i := slices.IndexFunc(r.IDs, func(n nodeID) bool { return n.ID == id })
 	if i < 0 {

@@ -27,6 +27,7 @@ import (
 const policyHelp = `policy shows, tests and evaluates the Rego policies of the library and, with --policies,
 of folders and OPA bundles. It runs the same code as the webhook.`
 
+// Command returns the command policy.
 func Command(streams cmdutil.Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "policy",

@@ -54,6 +54,7 @@ the first two in that namespace only.
 Exit codes: 0 no object would be refused, 1 at least one would be, 2 the command failed, or a
 policy ended with an error or took too long.`
 
+// AuditCommand returns the command audit.
 func AuditCommand(streams cmdutil.Streams) *cobra.Command {
 	var o auditOptions
 	c := &cobra.Command{
@@ -253,7 +254,7 @@ func (o auditOptions) readCluster(ctx context.Context, streams cmdutil.Streams, 
 		if l.Kind == "Namespace" || o.namespace != "" && !l.Namespaced {
 			continue
 		}
-		err := s.Each(ctx, l, func(data []byte) error { return found.check(audit.Object{Kind: l.Gvk(), JSON: data}) })
+		err := s.Each(ctx, l, func(data []byte) error { return found.check(audit.Object{Kind: l.GVK(), JSON: data}) })
 		if err != nil {
 			return audit.Result{}, err
 		}

@@ -63,6 +63,7 @@ type reportOptions struct {
 	flag string
 }
 
+// ReportCommand returns the command report.
 func ReportCommand(streams cmdutil.Streams) *cobra.Command {
 	var o reportOptions
 	c := &cobra.Command{
@@ -239,7 +240,7 @@ func (o reportOptions) eachStored(ctx context.Context, streams cmdutil.Streams, 
 		if l.Kind == "Namespace" {
 			continue
 		}
-		if err := s.Each(ctx, l, func(data []byte) error { return visit(audit.Object{Kind: l.Gvk(), JSON: data}) }); err != nil {
+		if err := s.Each(ctx, l, func(data []byte) error { return visit(audit.Object{Kind: l.GVK(), JSON: data}) }); err != nil {
 			return err
 		}
 	}

@@ -66,7 +66,7 @@ func (o *options) follow(ctx context.Context, streams cmdutil.Streams, client *r
 	}
 }
 
-// ended reports whether a roll needs somebody, or nothing more.
+// ended reports whether a roll is complete, or waits for a user.
 func ended(r *v1alpha1.DeviceRoll) (bool, error) {
 	held := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.RollHeld)
 	stops := []string{v1alpha1.HeldNodeFailed, v1alpha1.HeldCanary, v1alpha1.HeldUndone, v1alpha1.HeldPaused}

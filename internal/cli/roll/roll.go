@@ -44,15 +44,15 @@ type options struct {
 	work bool
 }
 
-// Command returns the command.
+// Command returns the command roll.
 func Command(streams cmdutil.Streams) *cobra.Command {
 	o := &options{}
 	c := &cobra.Command{
 		Use:   "roll DRIVER",
-		Short: "Take drivers and nodes through maintenance: consumers first, driver last",
+		Short: "Maintain drivers and nodes one by one: drain the consumers first, replace the driver last",
 		Long: `roll creates a DeviceRoll. Node by node, the controller drains the devices of the driver within
-PodDisruptionBudgets, lets the pods of the driver be replaced, waits until the new ones publish as many
-devices as before, and uncordons the devices. It stops at the first node that fails. The same command
+PodDisruptionBudgets, deletes the pods of the driver or waits for their replacement, waits until the new
+pods publish as many devices as before, and uncordons the devices. It stops at the first node that fails. The same command
 again shows the progress.
 
 --continue, --skip, --pause, --resume, --undo and --delete act on an existing roll: name the roll, or
@@ -82,12 +82,13 @@ func nodesCommand(streams cmdutil.Streams) *cobra.Command {
 	o := &options{work: true}
 	c := &cobra.Command{
 		Use:   "nodes [DRIVER]",
-		Short: "Take nodes through work on kernel or firmware, while no pod uses their devices",
+		Short: "Drain nodes one by one for work on kernel or firmware",
 		Long: `nodes creates a DeviceRoll for work on nodes. Node by node, the controller cordons the node and drains its
-devices, waits until the work is done, and takes the cordon back when the devices are published again.
+devices, waits until the work is done, and uncordons the node when the devices are published again.
 
 The work is done when the node has a condition or an annotation (--until), or when --command has ended with
-exit code 0. The command runs here, with the name of the node in the variable NODE, while this command does.`,
+exit code 0. That command runs on this machine while "roll nodes" runs, with the name of the node in the
+variable NODE.`,
 		Example: `  dra-steward roll nodes gpu.example.com --nodes node-7 --command 'ssh "$NODE" sudo firmware-update' --wait
   dra-steward roll nodes gpu.example.com -l rack=r7 --until annotation=example.com/kernel=6.12
   dra-steward roll nodes --nodes node-7 --until condition=KernelIsCurrent`,

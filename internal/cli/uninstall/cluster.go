@@ -198,7 +198,7 @@ func (u *uninstall) release(ctx context.Context, rules dynamic.ResourceInterface
 func (u *uninstall) listRewritten(ctx context.Context) error {
 	const most = 20
 	found := 0
-	for _, l := range []clusterread.Listing{clusterread.Dra("resourceclaims", "ResourceClaim", true), clusterread.Dra("resourceclaimtemplates", "ResourceClaimTemplate", true)} {
+	for _, l := range []clusterread.Listing{clusterread.DRAListing("resourceclaims", "ResourceClaim", true), clusterread.DRAListing("resourceclaimtemplates", "ResourceClaimTemplate", true)} {
 		err := u.stored.Each(ctx, l, func(data []byte) error {
 			var object metav1.PartialObjectMetadata
 			if err := json.Unmarshal(data, &object); err != nil {

@@ -56,10 +56,11 @@ It also lists claims and templates whose tolerations dra-steward has rewritten: 
 dra-steward, the API server refuses their original manifests, because a spec is immutable.
 The finalizer of the scheduler on claims belongs to Kubernetes, whose controller removes it.
 
-Where there is nothing to prepare, for example because the release is in another namespace, it says so.
+If there is nothing to prepare, for example because the release is in another namespace, it prints that.
 
 Exit codes: 0 done, or nothing to do; 2 the command failed.`
 
+// Command returns the command uninstall.
 func Command(streams cmdutil.Streams) *cobra.Command {
 	var o uninstallOptions
 	c := &cobra.Command{

@@ -29,9 +29,8 @@ func claimsCommand(streams cmdutil.Streams) *cobra.Command {
 		Use:   "claims -f FILE",
 		Short: "Show where new claims and pods land",
 		Long: `claims shows where the pods of a file land: pods, and those of Deployments, ReplicaSets,
-StatefulSets, Jobs and CronJobs. A claim or template without one is taken to be used by a pod
-without other requests. --replicas creates each of them that often, instead of as often as the
-file says. Objects without a namespace are in that of --namespace or of the kubeconfig.`,
+StatefulSets, Jobs and CronJobs. For a claim or template without one, claims assumes a pod
+without other requests. --replicas replaces the number of replicas of each workload in the file. Objects without a namespace are in that of --namespace or of the kubeconfig.`,
 		Example: `  dra-steward whatif claims -f train.yaml
   dra-steward whatif claims -f template.yaml --replicas 20 -o json`,
 		Args: cobra.NoArgs,
@@ -159,7 +158,7 @@ func replaceCommand(streams cmdutil.Streams, use, kind, long string) *cobra.Comm
 	o := newOptions()
 	c := &cobra.Command{
 		Use:     use + " -f FILE",
-		Short:   fmt.Sprintf("Show what a changed %s does", kind),
+		Short:   fmt.Sprintf("Show the effect of a changed %s", kind),
 		Long:    long,
 		Example: fmt.Sprintf("  dra-steward whatif %s -f %s.yaml", use, use),
 		Args:    cobra.NoArgs,

@@ -24,7 +24,7 @@ func taintCommand(streams cmdutil.Streams) *cobra.Command {
 	o := newOptions()
 	c := &cobra.Command{
 		Use:   "taint {TARGET... KEY[=VALUE]:EFFECT | -f FILE}",
-		Short: "Show where the pods land that a taint evicts",
+		Short: "Show where pods that a taint evicts land",
 		Long: `taint shows the pods that DeviceTaintRules with the effect NoExecute evict, when they leave by
 their tolerations, and where they land again. With NoSchedule no pods leave; the answer is about
 the pods that wait. -f reads the rules from a file.
@@ -104,7 +104,7 @@ func drainCommand(streams cmdutil.Streams) *cobra.Command {
 	o := newOptions()
 	c := &cobra.Command{
 		Use:   "drain TARGET...",
-		Short: "Show where the pods land that a drain evicts",
+		Short: "Show where pods that a drain evicts land",
 		Long: `drain shows the pods that a DeviceDrain of the devices evicts, and where they land again while
 the devices are cordoned. PodDisruptionBudgets delay pods; "dra-steward drain --dry-run" shows
 them.
@@ -138,8 +138,8 @@ func nodeCommand(streams cmdutil.Streams) *cobra.Command {
 	o := newOptions()
 	c := &cobra.Command{
 		Use:     "node NAME...",
-		Short:   "Show where the pods of nodes land when the nodes are away",
-		Long:    `node shows where the pods of nodes land when the nodes and their devices are away.`,
+		Short:   "Show where the pods of removed nodes land",
+		Long:    `node shows where the pods of nodes land when the nodes and their devices are removed.`,
 		Example: `  dra-steward whatif node node-1 node-2`,
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -34,11 +34,11 @@ func upgradeCommand(streams cmdutil.Streams) *cobra.Command {
 		Use:   "upgrade --to VERSION",
 		Short: "Show which stored objects another version of Kubernetes refuses, or stores without some fields",
 		Long: `upgrade checks the stored objects of resource.k8s.io by the rules of the API server of the
-present version and of another one, each with its default feature gates, and lists what only the
-other one finds: values that it refuses, fields that it does not know or does not store. The
-version after the newest released one is known as far as Kubernetes has merged it.
+present version and of another one, each with its default feature gates. It lists the findings of
+the other version only: values that it refuses, and fields that it does not know or store. Rules
+of the next version are those that Kubernetes has merged so far.
 
-Exit codes: 0 the other version finds nothing more, 1 it does, 2 the command failed.`,
+Exit codes: 0 the other version has no more findings, 1 it has, 2 the command failed.`,
 		Example: fmt.Sprintf(`  dra-steward whatif upgrade --to 1.%d
   dra-steward whatif upgrade --to 1.35 --from 1.37 --from-files cluster.yaml`, apiserver.NewestMinor+1),
 		Args: cobra.NoArgs,

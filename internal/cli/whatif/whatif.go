@@ -27,19 +27,19 @@ type options struct {
 	replicas  int
 }
 
-// Command is whatif with its subcommands.
+// Command returns the command whatif with its subcommands.
 func Command(streams cmdutil.Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "whatif",
-		Short: "Show which pods leave, and where they land again, before a change is made",
-		Long: `whatif shows what a change does, and changes nothing: which pods leave, when, and for each
-the node on which it lands again, or the first reason why it does not. Devices are allocated by
-kube-scheduler's own allocator. For each node, whatif checks node selector and affinity, taints,
+		Short: "Predict which pods leave after a change, and where they land again",
+		Long: `whatif predicts the effect of a change, and changes nothing. For each pod that leaves it shows
+the time, and the node on which the pod lands again, or the first reason why it does not.
+kube-scheduler's own allocator allocates the devices. For each node, whatif checks node selector and affinity, taints,
 unschedulable, host ports, and requests of cpu, memory, pods and extended resources. The column
 NOT CHECKED of -o wide names what else a pod uses.
 
-Where the order of pods, or the nodes that kube-scheduler selects, decide about a pod, its place
-is contested, and the last line has the least and the most pods that land.
+A pod is contested if its place depends on the order of pods, or on the nodes that kube-scheduler
+selects for others. The last line then has the least and the most pods that land.
 
 Exit codes: 0 all pods land, 1 some do not, 2 the command failed.`,
 		Example: `  dra-steward whatif taint node-1/gpu-0 example.com/broken:NoExecute

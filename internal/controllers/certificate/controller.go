@@ -95,7 +95,7 @@ func (r *Rotator) loop(ctx context.Context) {
 	failures := workqueue.NewTypedItemExponentialFailureRateLimiter[string](100*time.Millisecond, 30*time.Second)
 	for ctx.Err() == nil {
 		wait, err := r.reconcile(ctx, time.Now())
-		if apierrors.IsConflict(err) { // somebody else has written: look again
+		if apierrors.IsConflict(err) { // another client has written: read again
 			wait, err = time.Second, nil
 		}
 		r.Metrics.reconciled(err)

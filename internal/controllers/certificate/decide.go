@@ -69,10 +69,10 @@ type Decision struct {
 // Seen is what is known in addition to the Secret.
 type Seen struct {
 	Now time.Time
-	// Trusted is since when every webhook of the cluster is known to trust all
+	// Trusted is when every webhook of the cluster was first seen to trust all
 	// authorities of the State; zero if one does not.
 	Trusted time.Time
-	// Served is since when the serving pair is known to be what it is.
+	// Served is when the present serving pair was first seen.
 	Served time.Time
 	// Renew asks for a new pair although the present one is good.
 	Renew bool

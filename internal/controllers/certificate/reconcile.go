@@ -119,7 +119,7 @@ func (r *Rotator) state(secret *corev1.Secret, hooks []hook) (state State, lost 
 	return state, false
 }
 
-// observe records which authority is trusted and which certificate is served, and since when.
+// observe records the trusted authority and the served certificate, and when each was first seen.
 func (m *memory) observe(state State, hooks []hook, now time.Time) Seen {
 	bundle := state.Bundle()
 	switch {
@@ -147,7 +147,7 @@ func (r *Rotator) take(action Action, state State, now time.Time) (State, error)
 	}
 }
 
-// write puts a state into the Secret, unless somebody else has changed it meanwhile.
+// write stores a state in the Secret, unless the Secret has changed meanwhile.
 func (r *Rotator) write(ctx context.Context, state State, before *corev1.Secret, owner *admissionv1.ValidatingWebhookConfiguration) error {
 	kind := corev1.SecretTypeOpaque
 	if before != nil {

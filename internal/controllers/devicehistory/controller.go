@@ -315,7 +315,7 @@ func (c *Controller) writeOne(ctx context.Context) bool {
 	return true
 }
 
-// end writes what is left. What cannot be written, the next leader finds by itself as far as it stands.
+// end writes the remaining changes. The next leader finds those that cannot be written, if they still apply.
 func (c *Controller) end(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, farewell)
 	defer cancel()

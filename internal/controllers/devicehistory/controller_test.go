@@ -226,7 +226,7 @@ func TestRate(t *testing.T) {
 	})
 }
 
-// TestOthers: what another leader has written is merged, what somebody has garbled or deleted is written again.
+// TestOthers: what another leader has written is merged, what a user has damaged or deleted is written again.
 func TestOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -1,4 +1,4 @@
-// Package devicehistory records what is done to devices and who holds them, for "dra-steward history".
+// Package devicehistory records actions on devices and their holders, for "dra-steward history".
 //
 // Every replica remembers the holders of all devices, so that the leader knows who had a device before its
 // first taint. Only the leader writes: [history.Shards] ConfigMaps of fixed names, one at a time. It compares

@@ -123,7 +123,7 @@ func TestWholePools(t *testing.T) {
 	count(39 + 8)
 	w.others[pool] = false
 	count(39 + 8)
-	w.rules = w.rules[:20] // somebody deletes the others
+	w.rules = w.rules[:20] // a user deletes the others
 	count(39 + 8)
 }
 

@@ -98,7 +98,7 @@ type Controller struct {
 	asking map[string][]v1alpha1.DrainPod
 	// predictions are the last answers to which pods do not land again.
 	predictions map[string]prediction
-	// unread is since when the EvictionRequests of a drain cannot be listed.
+	// unread is when listing the EvictionRequests of a drain began to fail.
 	unread map[string]time.Time
 	// version is that of the API server, empty if it is not known, versionAt when it was read.
 	version   string

@@ -19,9 +19,9 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/toleration"
 )
 
-// What says to which drain a rule belongs. It is no owner reference: with the type
-// DeviceDrain the garbage collector would delete the rules, too, and put devices back into
-// use that somebody has taken out.
+// Labels and annotations that name the drain of a rule. They are not an owner reference: with the
+// type DeviceDrain the garbage collector would delete the rules, too, and put devices back into
+// use that a user has taken out.
 const (
 	// DrainLabel is the name of the drain.
 	DrainLabel = v1alpha1.Group + "/drain"
@@ -111,8 +111,8 @@ func OwnerOf(rule *resourceapi.DeviceTaintRule) (name string, uid types.UID) {
 	return name, uid
 }
 
-// Rules are those of a drain among all: those that say so, and those of which somebody
-// has taken away that they do.
+// Rules are those of a drain among all: those that name it, and those whose label a user has
+// removed.
 func Rules(d *v1alpha1.DeviceDrain, devices Devices, all iter.Seq[*resourceapi.DeviceTaintRule]) (rules []*resourceapi.DeviceTaintRule) {
 	names := sync.OnceValue(func() map[string]bool { return ruleNames(d, devices) })
 	for rule := range all {
@@ -124,8 +124,8 @@ func Rules(d *v1alpha1.DeviceDrain, devices Devices, all iter.Seq[*resourceapi.D
 	return rules
 }
 
-// cordoned decides about the rules: what is to be written, and since when all are there.
-// complete is false while one is missing.
+// cordon decides which rules to write. since is when the last of them was written; complete is
+// false while one is missing.
 func (d *Decision) cordon(in Input, wanted iter.Seq[*resourceapi.DeviceTaintRule]) (since time.Time, complete bool) {
 	have := map[string]*resourceapi.DeviceTaintRule{}
 	for _, rule := range in.Rules {
@@ -170,7 +170,7 @@ func same(is, want *resourceapi.DeviceTaintRule) bool {
 
 // written is the latest time at which a rule can have got the effect that it has: the API server
 // renews the time of a taint whose effect changes, and drops the fraction of the second. A time in
-// the future is somebody else's invention.
+// the future is not the API server's.
 func written(rule *resourceapi.DeviceTaintRule, now time.Time) time.Time {
 	at := rule.CreationTimestamp.Time
 	if added := rule.Spec.Taint.TimeAdded; added != nil && !added.After(now) {

@@ -199,7 +199,7 @@ func (d *Decision) drained(in Input, c conditions, cordoned bool) bool {
 // of an evicted pod that tolerates the cordon gets a device within moments.
 const returnTime = 5 * time.Second
 
-// returning is the reason of a drain that waits for that time. The condition Draining says since when.
+// returning is the reason of a drain that waits for that time. The condition Draining has the time.
 const returning = "WaitingForReturns"
 
 // mayReturn reports whether replacements of evicted pods may not have come yet.

@@ -79,7 +79,7 @@ func worth(was, is metav1.Condition) string {
 		switch {
 		case holds, is.Reason == "Uncordoned":
 			return corev1.EventTypeNormal
-		case held: // somebody has deleted or changed a rule
+		case held: // a user has deleted or changed a rule
 			return corev1.EventTypeWarning
 		}
 	}

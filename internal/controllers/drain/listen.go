@@ -58,7 +58,7 @@ func (c *Controller) ruleChanged(object any) {
 		c.queue.AddAfter(name, window)
 		return
 	}
-	c.wakeAll() // somebody may have taken the owner away
+	c.wakeAll() // a user may have removed the owner
 }
 
 // somethingChanged leaves out pods without claims, which are most.

@@ -12,7 +12,7 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 )
 
-// TestBlockedSince: a blocked drain has a series with the time since when, which goes with
+// TestBlockedSince: a blocked drain has a series with the time at which that began, which goes with
 // the block and with the drain.
 func TestBlockedSince(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()

@@ -47,7 +47,7 @@ func (c *Controller) step(ctx context.Context, name string) (wake time.Duration,
 	}
 	if err := c.write(ctx, d, decision.Status, now); err != nil {
 		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-			return window, nil // somebody was faster: decide again
+			return window, nil // another client was faster: decide again
 		}
 		return 0, err
 	}

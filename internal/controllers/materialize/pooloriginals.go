@@ -13,14 +13,14 @@ import (
 	"github.com/dra-steward/dra-steward/internal/controllers/materialize/record"
 )
 
-// PoolOriginals remember what drivers said of the devices of each pool, beyond the end of a
-// slice: a driver makes one again that somebody has deleted, of values that it had taken
+// PoolOriginals remember what drivers published about the devices of each pool, beyond the end of
+// a slice: if a user deletes a slice, its driver creates it again, with values that it had taken
 // over from us. What they hold is learned from slices, and at first from the records that
 // [Recorder] has written. The zero value is ready for use, by several goroutines.
 type PoolOriginals struct {
 	mutex sync.Mutex
 	pools map[Pool]record.Originals
-	// gone says since when a pool has no slice.
+	// gone is when the last slice of a pool disappeared.
 	gone map[Pool]time.Time
 	// changed are the pools of which something else is known than when they were asked for.
 	changed map[Pool]bool

@@ -315,7 +315,7 @@ func TestErrors(t *testing.T) {
 	})
 }
 
-// TestForeignHands: what somebody else writes into the status is put right.
+// TestForeignHands: what another client writes into the status is corrected.
 func TestForeignHands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(slice("s", "a"), colored("red"))

@@ -23,7 +23,7 @@ const Path = "/policies"
 
 // A Load is what a replica says of its policies.
 type Load struct {
-	// Revision is that of the policies in force, Since when the replica took them over.
+	// Revision is that of the policies in force; the replica took them over at Since.
 	Revision string    `json:"revision"`
 	Since    time.Time `json:"since"`
 	// Digests say by code what the policies deny.
@@ -54,7 +54,7 @@ type Replica struct {
 	Silent string `json:"silent,omitempty"`
 }
 
-// InForce says since when a policy denies what it denies.
+// InForce is the time at which a policy began to deny what it denies.
 type InForce struct {
 	Digest string    `json:"digest"`
 	Since  time.Time `json:"since"`
@@ -201,7 +201,7 @@ func (s Status) Encode() (map[string]string, error) {
 	for i := range shown {
 		if shown[i].Load != nil {
 			load := *shown[i].Load
-			load.Digests = nil // what they agree on stands below
+			load.Digests = nil // what they agree on follows below
 			shown[i].Load = &load
 		}
 	}

@@ -82,7 +82,7 @@ func (w *work) over(what string, devices int) string {
 	return text
 }
 
-// pause pauses the drains of the reaction that evict. One that somebody resumed is left alone.
+// pause pauses the drains of the reaction that evict. One that a user has resumed is left alone.
 func (w *work) pause() {
 	if !w.acts() {
 		return

@@ -42,7 +42,7 @@ func Decide(in Input) Decision {
 	return w.Decision
 }
 
-// A work is a decision that is made.
+// work is the state of one Decide call.
 type work struct {
 	Input
 	Decision
@@ -93,9 +93,8 @@ func compareNames(a, b v1alpha1.DeviceName) int {
 	return cmp.Or(strings.Compare(a.Driver, b.Driver), strings.Compare(a.Pool, b.Pool), strings.Compare(a.Device, b.Device))
 }
 
-// observe notes since when a device has the cause, or has it no longer. A device that no slice
-// has keeps its drain as it is: its driver restarts, or its node is away. So does one whose health no
-// pod reports any more.
+// observe records when a device became sick or healthy. A device without a slice keeps its drain:
+// its driver restarts, or its node is away. So does a device whose health no pod reports any more.
 func (w *work) observe(d *v1alpha1.ReactionDevice) {
 	cause, sick := w.Sick[d.DeviceName]
 	switch {

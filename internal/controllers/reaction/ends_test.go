@@ -81,7 +81,7 @@ func TestAwayForAnHour(t *testing.T) {
 }
 
 // TestPoolMoves: a pool that comes back on another node has the same devices by name: the drain stays,
-// no second one begins, and a device that is gone for good keeps its cordon until somebody acknowledges it.
+// no second one begins, and a device that is gone for good keeps its cordon until a user acknowledges it.
 func TestPoolMoves(t *testing.T) {
 	w := newWorld(t, 2, 8)
 	w.reaction.Spec.End.Uncordon = v1alpha1.UncordonWhenHealthy

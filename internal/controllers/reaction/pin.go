@@ -63,7 +63,7 @@ func nodeIn(slice *resourceapi.ResourceSlice, device *resourceapi.Device) string
 }
 
 // tolerationsOf are those that a claim needs for a device: its cordon, whose value is the name of the
-// drain, and taints that are the cause. Any other taint is the decision of somebody else.
+// drain, and taints that are the cause. Any other taint is a decision of its author.
 func tolerationsOf(r *v1alpha1.DeviceReaction, d *v1alpha1.DeviceDrain, device tracker.Device, view *tracker.Snapshot) (tolerations []resourceapi.DeviceToleration, err error) {
 	cordon := drain.Taint(d)
 	for _, taint := range device.Taints() {

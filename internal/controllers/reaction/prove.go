@@ -93,7 +93,7 @@ func unprovable(p *v1alpha1.ReactionProof, why string) *v1alpha1.ReactionProof {
 }
 
 // proofDue reports whether a proof begins: the first, the next after the device has become sick again
-// or, if it failed, healthy, and the one after a failed Job that somebody has deleted. A device that
+// or, if it failed, healthy, and the one after a failed Job that a user has deleted. A device that
 // flaps or that no slice has begins none.
 func (w *work) proofDue(d *v1alpha1.ReactionDevice) bool {
 	p := d.Proof

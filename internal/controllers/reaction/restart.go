@@ -39,7 +39,7 @@ func (w *work) restart(d *v1alpha1.ReactionDevice) {
 	name := pod.Namespace + "/" + pod.Name
 	switch other := w.restarting(d); {
 	case d.Restart != nil && d.Restart.UID != pod.UID && ready(pod):
-		d.Message = fmt.Sprintf("pod %s was restarted as %s, and the cause stands", d.Restart.Pod, pod.Name)
+		d.Message = fmt.Sprintf("pod %s was restarted as %s, and the cause remains", d.Restart.Pod, pod.Name)
 	case d.Restart != nil && d.Restart.UID == pod.UID && pod.DeletionTimestamp == nil && used != "":
 		d.Message = condition.Bounded("pod "+name+used, 1024)
 	case d.Restart != nil && w.RestartRefused[pod.UID] != "":

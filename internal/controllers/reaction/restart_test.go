@@ -68,7 +68,7 @@ func TestRestart(t *testing.T) {
 	}
 	f.start("node-0")
 	w.run(3 * time.Second)
-	if f.pods["node-1"] != nil || w.of(a).Message != "pod plugin-1 was restarted as plugin-3, and the cause stands" {
+	if f.pods["node-1"] != nil || w.of(a).Message != "pod plugin-1 was restarted as plugin-3, and the cause remains" {
 		t.Fatalf("%v, %q", f.pods, w.of(a).Message)
 	}
 	f.start("node-1")

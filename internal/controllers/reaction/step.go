@@ -24,7 +24,7 @@ func (c *Controller) step(ctx context.Context, r *v1alpha1.DeviceReaction, all *
 	if !equality.Semantic.DeepEqual(r.Status, decision.Status) {
 		if err := c.write(ctx, r, decision.Status); err != nil {
 			if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-				return gap, nil // somebody was faster: decide again
+				return gap, nil // another client was faster: decide again
 			}
 			return 0, err
 		}

@@ -41,7 +41,7 @@ func Decide(in Input) Decision {
 	return w.Decision
 }
 
-// A work is a decision that is made.
+// work is the state of one Decide call.
 type work struct {
 	Input
 	Decision
@@ -128,7 +128,7 @@ func (w *work) retry(n *v1alpha1.RollNode) {
 	}
 	n.AcceptDevices = n.AcceptDevices || n.MissingDevices > 0
 	n.MissingDevices = 0
-	n.Cordoned = false // it is cordoned again where somebody has uncordoned it
+	n.Cordoned = false // it is cordoned again if a user has uncordoned it
 	w.enter(n, state)
 }
 

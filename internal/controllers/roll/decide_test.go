@@ -133,7 +133,7 @@ func TestFewerDevices(t *testing.T) {
 	m.clean()
 }
 
-// TestCanary: the roll waits after its canary, whatever number somebody continued it by before.
+// TestCanary: the roll waits after its canary, whatever number a user continued it by before.
 func TestCanary(t *testing.T) {
 	m := newModel(t, 3, func(spec *v1alpha1.DeviceRollSpec) { spec.Canary, spec.AtATime = 1, ptr.To[int32](2) })
 	m.run(200, m.held(v1alpha1.HeldCanary))
@@ -174,7 +174,7 @@ func TestSkip(t *testing.T) {
 	}
 }
 
-// TestUncordonedByHand: no driver ends where somebody has deleted the drain, and no work is done on a
+// TestUncordonedByHand: no driver ends where a user has deleted the drain, and no work is done on a
 // node that was uncordoned.
 func TestUncordonedByHand(t *testing.T) {
 	for _, state := range []v1alpha1.RollState{v1alpha1.RollDraining, v1alpha1.RollReplacing} {
@@ -480,7 +480,7 @@ func FuzzDecide(f *testing.F) {
 			n.starts, n.Ready, n.proof, n.consumers = true, true, corev1.PodSucceeded, min(n.consumers, 3)
 		}
 		m.steer(func(spec *v1alpha1.DeviceRollSpec) { spec.Undo, spec.Paused, spec.Skip = false, false, nil })
-		for range 60 { // somebody continues it each time it is held
+		for range 60 { // a user continues it each time it is held
 			if m.completed() {
 				break
 			}

@@ -148,8 +148,8 @@ func (w *work) draining(n *v1alpha1.RollNode, node Node) {
 	}
 }
 
-// cordoned cordons a node for work on it, and reports whether the node is not in the hands of
-// somebody else.
+// cordoned cordons a node for work on it, and reports whether the roll may work on the node: no
+// user has uncordoned it.
 func (w *work) cordoned(n *v1alpha1.RollNode, node Node) bool {
 	switch {
 	case w.Roll.Spec.NodeWork == nil:

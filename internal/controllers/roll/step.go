@@ -29,7 +29,7 @@ func (c *Controller) step(ctx context.Context, r *v1alpha1.DeviceRoll, all *clus
 	if !equality.Semantic.DeepEqual(r.Status, decision.Status) {
 		if err := c.write(ctx, r, decision.Status); err != nil {
 			if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-				return gap, nil // somebody was faster: decide again
+				return gap, nil // another client was faster: decide again
 			}
 			return 0, err
 		}

@@ -1,5 +1,5 @@
-// Package rulebegin writes into the status of a DeviceTaintRule since when it evicts what it
-// evicts now. A replica of the webhook that starts reads it there, for the guard's sum over a
+// Package rulebegin records in the status of each DeviceTaintRule when it began to evict what it
+// evicts now. A replica of the webhook that starts reads that time, for the guard's sum over a
 // window.
 package rulebegin
 
@@ -32,7 +32,7 @@ type Options struct {
 	Logger logr.Logger
 }
 
-// A Controller writes since when rules evict.
+// A Controller records when each DeviceTaintRule began to evict.
 type Controller struct {
 	Options
 	queue workqueue.TypedRateLimitingInterface[string]
@@ -56,7 +56,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	}
 	defer func() { _ = c.Rules.RemoveEventHandler(handle) }()
 	reconcile.Loop(ctx, c.queue, c.reconcile, func(err error, key string) {
-		c.Logger.Error(err, "cannot write since when a taint rule evicts", "rule", key)
+		c.Logger.Error(err, "cannot record when a taint rule began to evict", "rule", key)
 	})
 	return nil
 }

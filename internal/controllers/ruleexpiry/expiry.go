@@ -22,7 +22,7 @@ const retryAfter = 10 * time.Second
 
 // Options are what a Controller needs.
 type Options struct {
-	// Rules has *resourceapi.DeviceTaintRule, and is run by somebody else.
+	// Rules has *resourceapi.DeviceTaintRule, and is run by the caller.
 	Rules cache.SharedIndexInformer
 	// Delete deletes a rule that still is the one of a UID and resource version.
 	Delete func(ctx context.Context, name string, uid types.UID, resourceVersion string) error

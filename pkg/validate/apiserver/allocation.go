@@ -141,8 +141,8 @@ func resultBindingConditions(w statusWrite, c Pass) (errs field.ErrorList) {
 	return errs
 }
 
-// labelNames reports a list that is too long, its items that are no label names, and
-// those that stand there twice.
+// labelNames reports a list that is too long, its items that are not label names, and
+// those that occur twice.
 func labelNames(at *field.Path, list []string, limit int, c Pass) field.ErrorList {
 	errs := form.AtMost(at, len(list), limit)
 	for i, name := range walk.Checked(list, limit, c.server) {

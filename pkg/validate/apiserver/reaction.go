@@ -39,7 +39,7 @@ The names of its drains begin with it.`,
 		ID: "reaction-cause",
 		Doc: `A reaction has one cause: a taint, a condition of nodes, the health of devices, or their binding.
 
-The cause stands for 5 seconds to a day. The key of a taint is not one of dra-steward.io: drains
+The cause lasts for 5 seconds to a day. The key of a taint is not one of dra-steward.io: drains
 write these taints themselves, so that a drain would be the cause of the next.`,
 		Upstream: drainServer,
 		Source:   reactionSource + "When",

@@ -338,7 +338,7 @@ func (n referredNames) check(at *field.Path, name string) (errs field.ErrorList)
 	return errs
 }
 
-// checkAll reports what is wrong with a list of names, and names that stand twice.
+// checkAll reports what is wrong with a list of names, and names that occur twice.
 func (n referredNames) checkAll(at *field.Path, list []string, c Pass) (errs field.ErrorList) {
 	errs = form.AtMost(at, len(list), resourceapi.DeviceRequestsMaxSize)
 	seen := map[string]bool{}

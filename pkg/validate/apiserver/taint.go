@@ -70,7 +70,7 @@ func taintRuleStatusPart(rule *resourceapi.DeviceTaintRule) metadata {
 	return metadata{ObjectMeta: &rule.ObjectMeta, numbered: true}
 }
 
-// taintRules are the rules for a single taint, wherever it stands.
+// taintRules are the rules for a single taint, in slices and in rules.
 var taintRules = Table[taintPart]{
 	{
 		ID: "taint-key",
@@ -151,7 +151,7 @@ func labelValue(at *field.Path, value string) (errs field.ErrorList) {
 	return errs
 }
 
-// A taintPart is where taints stand: a slice, or a rule.
+// A taintPart is an object with taints: a slice, or a rule.
 type taintPart struct {
 	slice *resourceapi.ResourceSlice
 	rule  *resourceapi.DeviceTaintRule

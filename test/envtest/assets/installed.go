@@ -24,7 +24,7 @@ const oldestEtcd = "3.5.0"
 // errNoVersion says that a binary ran but printed nothing that looks like a version.
 var errNoVersion = errors.New("no version in its output")
 
-// folder is a place where somebody else may have put binaries.
+// folder is a place where another user may have put binaries.
 type folder struct {
 	path   string
 	origin string

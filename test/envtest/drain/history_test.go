@@ -72,7 +72,7 @@ func (s site) tells(target string, texts ...string) {
 }
 
 // TestHistory: a pod runs on a device and ends, another one takes it, the driver taints it, a reaction
-// drains it, and somebody acknowledges that it is replaced. The history has all of it in order, though the controller is
+// drains it, and a user acknowledges that it is replaced. The history has all of it in order, though the controller is
 // killed twice, and the ConfigMaps are garbled and deleted. It finds the device by the name of a pod that is gone.
 func TestHistory(t *testing.T) {
 	s := newSiteAlone(t, "history", 1)

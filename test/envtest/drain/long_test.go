@@ -104,7 +104,7 @@ func TestLongDrain(t *testing.T) {
 // leads waits until another one than before leads, and returns it.
 func (s site) leads(before string) (now string) {
 	s.Helper()
-	s.eventually("somebody else leads", func(ctx context.Context) (bool, error) {
+	s.eventually("another replica leads", func(ctx context.Context) (bool, error) {
 		lease, err := c.CoordinationV1().Leases("dra-steward").Get(ctx, "dra-steward-controller", metav1.GetOptions{})
 		if err == nil && lease.Spec.HolderIdentity != nil {
 			now = *lease.Spec.HolderIdentity

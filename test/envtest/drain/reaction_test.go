@@ -148,7 +148,7 @@ func (s site) paused(ctx context.Context) string {
 
 // TestReaction: the driver taints a device that a pod of a budget holds. The reaction drains it
 // within the budget, the device stays cordoned when the driver takes the taint back, and is used
-// again when somebody acknowledges it.
+// again when a user acknowledges it.
 func TestReaction(t *testing.T) {
 	s := newSite(t, "reaction", 1)
 	s.publish(0, 2, 0)

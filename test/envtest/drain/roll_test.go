@@ -376,7 +376,7 @@ func TestRollUndone(t *testing.T) {
 }
 
 // TestRollFewer: the new driver publishes fewer devices on a node. The roll is held with the
-// difference, and continues when somebody accepts it.
+// difference, and continues when a user accepts it.
 func TestRollFewer(t *testing.T) {
 	takesMinutes(t)
 	s := newSite(t, "rollfewer", perNode)
@@ -390,7 +390,7 @@ func TestRollFewer(t *testing.T) {
 	s.completed()
 }
 
-// TestRollUncordoned: somebody deletes the drain of a node while its budget blocks it. The driver stays.
+// TestRollUncordoned: a user deletes the drain of a node while its budget blocks it. The driver stays.
 func TestRollUncordoned(t *testing.T) {
 	takesMinutes(t)
 	s := newSite(t, "rolluncordoned", perNode)
@@ -480,7 +480,7 @@ func TestRollNodes(t *testing.T) {
 	}
 }
 
-// TestRollNodesByHand: somebody uncordons the node. The work is not done there; a roll that is deleted
+// TestRollNodesByHand: a user uncordons the node. The work is not done there; a roll that is deleted
 // leaves nothing behind.
 func TestRollNodesByHand(t *testing.T) {
 	s := newSite(t, "rollbyhand", perNode)

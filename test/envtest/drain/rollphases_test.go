@@ -150,7 +150,7 @@ func TestRollNodesKilledInEachState(t *testing.T) {
 }
 
 // TestRollWaitsForOperator: with --wait-for operator, the controller deletes no pod of the driver. It waits
-// until somebody else has replaced it, and takes the cordon back when its devices are published.
+// until another user has replaced it, and takes the cordon back when its devices are published.
 func TestRollWaitsForOperator(t *testing.T) {
 	s := newSite(t, "rolloperator", perNode)
 	d := s.drive()

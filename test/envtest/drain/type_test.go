@@ -39,7 +39,7 @@ func TestTypeDeleted(t *testing.T) {
 		})
 	}
 	gone("first")
-	s.eventually("the cordon of a drain that somebody deletes is lifted", func(ctx context.Context) (bool, error) {
+	s.eventually("the cordon of a drain that a user deletes is lifted", func(ctx context.Context) (bool, error) {
 		return len(s.cordon(ctx, s.name+"-first")) == 0, nil
 	})
 

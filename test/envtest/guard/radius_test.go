@@ -147,7 +147,7 @@ const (
 )
 
 // TestRadius writes rules in every version that the server has, and drains: what hits
-// too much is refused with its counts, unless somebody has said that it may be so much.
+// too much is refused with its counts, unless a user has said that it may be so much.
 func TestRadius(t *testing.T) {
 	g, c, seen := guarded(t, lowThresholds)
 	holders(t, c)

@@ -24,7 +24,7 @@ import (
 
 // TestParallelRules is an attack on two replicas: two authors change 64 rules with one pod each
 // from None to NoExecute, all at once. Each replica admits the threshold of 20 pods at most, so
-// that at most 40 rules are stored. The controller writes since when each of them evicts.
+// that at most 40 rules are stored. The controller records when each of them began to evict.
 func TestParallelRules(t *testing.T) {
 	const rules, threshold, replicas = 64, 20, 2
 	c, clients := install(t, quick())
@@ -71,10 +71,10 @@ func TestParallelRules(t *testing.T) {
 	if cluster.Minor() == "1.34" {
 		return // its rules have no status
 	}
-	eventually(t, "each rule says since when it evicts", func(ctx context.Context) error { return written(ctx, authors[0], int(admitted.Load())) })
+	eventually(t, "each rule has the time at which it began to evict", func(ctx context.Context) error { return written(ctx, authors[0], int(admitted.Load())) })
 }
 
-// written is nil if so many rules say since when they evict, and no others.
+// written is nil if so many rules have the time at which they began to evict, and no others.
 func written(ctx context.Context, rules dynamic.ResourceInterface, want int) error {
 	list, err := rules.List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -94,7 +94,7 @@ func written(ctx context.Context, rules dynamic.ResourceInterface, want int) err
 		}
 	}
 	if evict != want || say != want {
-		return fmt.Errorf("%d rules evict, %d say since when, want %d", evict, say, want)
+		return fmt.Errorf("%d rules evict, %d have the time, want %d", evict, say, want)
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ var seldom = map[string]string{
 	"dra-steward-controller: get customresourcedefinitions.apiextensions.k8s.io devicedrains.dra-steward.io": "whether a drain went with its type: test/envtest/drain, TestTypeDeleted",
 	"dra-steward-controller: create pods/eviction":                                                           "the evictions of a DeviceDrain: test/envtest/drain, TestBudget",
 	"dra-steward-controller: update devicedrains/status.dra-steward.io":                                      "the status of a DeviceDrain: test/envtest/drain, TestBudget",
-	"dra-steward-controller: patch devicetaintrules/status.resource.k8s.io":                                  "since when a rule evicts: TestParallelRules",
+	"dra-steward-controller: patch devicetaintrules/status.resource.k8s.io":                                  "when a rule began to evict: TestParallelRules",
 	"dra-steward-controller: get namespaces":                                                                 "the same, for the claim of a pod in a namespace that was just created",
 	"dra-steward-controller: update configmaps dra-steward-controller-history-":                              "a shard of the history that is stored already: test/envtest/drain, TestHistory",
 	"dra-steward: get namespaces":                                                                            "the labels of a namespace that the watch has not shown yet, where a policy asks for them: test/envtest/guard, TestLabelsOfNamespaces",

@@ -54,7 +54,7 @@ func TestModes(t *testing.T) {
 	s.shows("a: model=z")
 	s.quiet()
 	truth()
-	shared.use(t, "none", quick) // what is written stays until somebody writes
+	shared.use(t, "none", quick) // what is written stays until a user writes
 	truth()
 	shared.use(t, "materialize", quick)
 	s.stays("a: model=z")

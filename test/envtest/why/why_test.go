@@ -210,7 +210,7 @@ func testIncomplete(t *testing.T, c kubernetes.Interface, kubeconfig string) {
 	}
 }
 
-// testAsker asks as somebody who may read claims and pods of one namespace only.
+// testAsker asks as a user who may read claims and pods of one namespace only.
 func testAsker(t *testing.T, c kubernetes.Interface) {
 	read := func(group string, resources ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: []string{"get", "list", "watch"}}

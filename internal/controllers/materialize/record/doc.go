@@ -3,9 +3,9 @@
 //
 // A driver that finds its slice changed takes the new values over as its own: drivers that
 // publish with k8s.io/dynamic-resource-allocation/resourceslice do so with the answer to
-// every write. What the driver said before is therefore kept in a [Originals], which an
-// annotation of the slice holds, and each write is read with it: a value that we have
-// written stands for what the driver said, any other one is the driver's word.
+// every write. The values that the driver published before are therefore kept in an [Originals],
+// which an annotation of the slice holds, and each write is read with it: a value that we have
+// written is replaced by the published one, any other one is the driver's own.
 //
 // A value stays in the record after its patch is gone, as a tombstone: the driver may write
 // it once more. The answer to that write corrects the driver, and some time later

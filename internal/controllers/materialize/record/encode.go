@@ -151,7 +151,7 @@ func Decode(text string) (Originals, error) {
 		data = unpacked
 	}
 	if quantity.MayStall(data) {
-		return nil, errors.New("originals of patches: has a number that no quantity needs")
+		return nil, errors.New("originals of patches: quantity out of range")
 	}
 	var e encoded
 	if err := json.Unmarshal(data, &e); err != nil {
@@ -160,7 +160,7 @@ func Decode(text string) (Originals, error) {
 	return e.originals()
 }
 
-// unpack is bounded: a short text may stand for a very long one.
+// unpack is bounded: a short text may expand to a very long one.
 func unpack(text string) ([]byte, error) {
 	packed, known := strings.CutPrefix(text, packedPrefix)
 	if !known {

@@ -262,7 +262,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"{":                                   "unexpected end",
 		`{"d":["a"],"g":[{"n":"m","d":[1]}]}`: "no device 1",
 		`{"d":["a"],"g":[{"n":"m","c":true,"o":{"a":{"int":1}},"d":[0]}]}`:              "another kind",
-		`{"d":["a"],"g":[{"n":"m","c":true,"o":{"c":{"value":"1e-9999999"}},"d":[0]}]}`: "no quantity needs",
+		`{"d":["a"],"g":[{"n":"m","c":true,"o":{"c":{"value":"1e-9999999"}},"d":[0]}]}`: "quantity out of range",
 	} {
 		if _, err := record.Decode(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)
@@ -270,7 +270,7 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-// FuzzRead reads records that somebody else has written: nothing panics, and what is stored
+// FuzzRead reads records that another user has written: nothing panics, and what is stored
 // is a fixed point.
 func FuzzRead(f *testing.F) {
 	f.Add(`{"d":["gpu-0"],"g":[{"n":"model","p":"p","o":{"a":{"string":"x"}},"w":{"a":{"string":"y"}},"f":[{"v":{},"t":5}],"d":[0]}]}`, `{"metadata":{},"spec":{"driver":"d","devices":[{"name":"gpu-0","attributes":{"model":{"string":"y"}}}]}}`)

@@ -85,7 +85,7 @@ func DecodeRecords(data []byte) ([]Record, error) {
 	case err != nil:
 		return nil, fmt.Errorf("records of patches: %w", err)
 	case quantity.MayStall(text):
-		return nil, errors.New("records of patches: have a number that no quantity needs")
+		return nil, errors.New("records of patches: quantity out of range")
 	}
 	var records []Record
 	for decoder := json.NewDecoder(bytes.NewReader(text)); ; {

@@ -69,7 +69,7 @@ type claimWalk struct {
 	}
 }
 
-// placed is a value with the place where it stands.
+// placed is a value with its position.
 type placed[T any] struct {
 	at    *field.Path
 	value T

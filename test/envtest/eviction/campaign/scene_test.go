@@ -38,7 +38,7 @@ type scene struct {
 	rules     []*rule
 	// past are the taints that do not stand any more.
 	past []oracle.Standing
-	// tainted is sent to when a rule that may evict pods was written, if somebody waits.
+	// tainted is sent to when a rule that may evict pods was written, if the test waits.
 	tainted chan struct{}
 }
 

@@ -20,7 +20,7 @@ import (
 // leaseHeartbeats is how many heartbeats a lease survives.
 const leaseHeartbeats = 4
 
-// heart keeps Nodes and their Leases as a kubelet does. A node that somebody
+// heart keeps Nodes and their Leases as a kubelet does. A node that a user
 // deletes stays deleted.
 type heart struct {
 	options Options

@@ -46,7 +46,7 @@ type Options struct {
 	// Grace is the part of its grace period that a deleted pod lives on: 0 ends
 	// it at once, 1 after its whole grace period.
 	Grace float64
-	// Except tells which pods on these nodes somebody else runs; nil is none.
+	// Except reports which pods on these nodes another program runs; nil means no pod.
 	Except func(*corev1.Pod) bool
 	// Workers is the number of pods that are worked on at a time; 0 means 8.
 	Workers int

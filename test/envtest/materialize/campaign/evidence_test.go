@@ -10,7 +10,7 @@ import (
 	"github.com/dra-steward/dra-steward/test/envtest/materialize/campaign/internal/model"
 )
 
-// TestLosses: only a slice that somebody else than its driver has deleted was lost, and each loss
+// TestLosses: only a slice that another user than its driver has deleted was lost, and each loss
 // ends when the slice of that index is created again.
 func TestLosses(t *testing.T) {
 	at := func(seconds int) time.Time { return time.Unix(int64(seconds), 0) }

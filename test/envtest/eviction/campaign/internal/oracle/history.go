@@ -39,7 +39,7 @@ type Use struct {
 	Begin, End Moment
 }
 
-// A Pod is bound to a node when it is created. End is the time when somebody other than the
+// A Pod is bound to a node when it is created. End is the time when a user other than the
 // controller deleted it.
 type Pod struct {
 	Name  string
