@@ -20,6 +20,7 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/config"
 	"github.com/dra-steward/dra-steward/internal/manifest"
+	"github.com/dra-steward/dra-steward/internal/mode"
 	"github.com/dra-steward/dra-steward/internal/parameters"
 	"github.com/dra-steward/dra-steward/internal/rulebook"
 	"github.com/dra-steward/dra-steward/pkg/policy"
@@ -175,7 +176,7 @@ func (s *Sites) Site(file config.File) (*Site, error) {
 }
 
 func (s *Sites) site(c v1alpha1.StewardConfiguration) (*Site, error) {
-	if err := config.CheckMode(c.Mode); err != nil {
+	if err := mode.Check(c.Mode); err != nil {
 		return nil, err
 	}
 	// How strict a cluster is by now says nothing about what is wrong with a manifest.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/audit"
-	"github.com/dra-steward/dra-steward/internal/config"
+	"github.com/dra-steward/dra-steward/internal/mode"
 	"github.com/dra-steward/dra-steward/internal/report"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 )
@@ -50,7 +50,7 @@ func TestClaimOfTheScheduler(t *testing.T) {
 		t.Fatal(err)
 	}
 	in, _ := world()
-	in.Modes = config.Modes()[3:]
+	in.Modes = mode.All()[3:]
 	if in.Ladder, err = audit.NewLadder(audit.Options{Configuration: v1alpha1.StewardConfiguration{Mode: v1alpha1.ModeEnforce}, Policies: set, Now: now}, in.Modes, nil); err != nil {
 		t.Fatal(err)
 	}

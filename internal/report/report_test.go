@@ -15,7 +15,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/audit"
-	"github.com/dra-steward/dra-steward/internal/config"
+	"github.com/dra-steward/dra-steward/internal/mode"
 	"github.com/dra-steward/dra-steward/internal/report"
 	"github.com/dra-steward/dra-steward/pkg/evictor"
 	"github.com/dra-steward/dra-steward/pkg/policy"
@@ -67,7 +67,7 @@ func made(t *testing.T, configuration v1alpha1.StewardConfiguration, change func
 		t.Fatal(err)
 	}
 	in, objects := world()
-	in.Modes = config.Modes()[slices.Index(config.Modes(), configuration.Mode):]
+	in.Modes = mode.All()[slices.Index(mode.All(), configuration.Mode):]
 	if change != nil {
 		change(&in)
 	}

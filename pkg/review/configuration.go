@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/internal/config"
 	"github.com/dra-steward/dra-steward/internal/manifest"
+	"github.com/dra-steward/dra-steward/internal/mode"
 	"github.com/dra-steward/dra-steward/internal/parameters"
 	"github.com/dra-steward/dra-steward/internal/ruleid"
 	"github.com/dra-steward/dra-steward/pkg/mutate"
@@ -35,7 +35,7 @@ func New(c v1alpha1.StewardConfiguration) (Reviewer, error) {
 		severities: severities, exemptions: exemptions, publishers: publishers, forceDeleters: validate.Deleters(c.ForceDeletion), driverPods: c.DriverPods, protected: c.ProtectedLabels, onPolicyError: c.Policies.OnError, guarding: newGuarding(c), expressions: &validate.Expressions{},
 		observes: c.Mode == v1alpha1.ModeObserve,
 	}
-	return r, errors.Join(config.CheckMode(c.Mode), r.Limits.Validate(), r.Defaults.Validate(), wrongRules, wrongExemptions, wrongServer, wrongSchemas, wrongDrivers, wrongGuard, wrongLabels, wrongPods)
+	return r, errors.Join(mode.Check(c.Mode), r.Limits.Validate(), r.Defaults.Validate(), wrongRules, wrongExemptions, wrongServer, wrongSchemas, wrongDrivers, wrongGuard, wrongLabels, wrongPods)
 }
 
 // severities are those of rules that differ from Error, by ID.

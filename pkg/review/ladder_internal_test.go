@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/internal/config"
+	"github.com/dra-steward/dra-steward/internal/mode"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
@@ -37,15 +37,16 @@ func TestLadder(t *testing.T) {
 	}
 	// Each step refuses what the step before it refuses, and no step lets more pass.
 	weight := []policy.Mode{off, audit, warn, deny}
-	for i, mode := range config.Modes()[1:] {
+	all := mode.All()
+	for i, stricter := range all[1:] {
 		for _, own := range []validate.Severity{e, w, a, o} {
-			if ruleSeverity(mode, own) > ruleSeverity(config.Modes()[i], own) {
-				t.Errorf("%s is less strict than %s for a rule of severity %s", mode, config.Modes()[i], own)
+			if ruleSeverity(stricter, own) > ruleSeverity(all[i], own) {
+				t.Errorf("%s is less strict than %s for a rule of severity %s", stricter, all[i], own)
 			}
 		}
 		for _, own := range weight {
-			if slices.Index(weight, policyMode(mode, own)) < slices.Index(weight, policyMode(config.Modes()[i], own)) {
-				t.Errorf("%s is less strict than %s for a policy in %s", mode, config.Modes()[i], own)
+			if slices.Index(weight, policyMode(stricter, own)) < slices.Index(weight, policyMode(all[i], own)) {
+				t.Errorf("%s is less strict than %s for a policy in %s", stricter, all[i], own)
 			}
 		}
 	}

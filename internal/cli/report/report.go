@@ -22,6 +22,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/impact"
 	"github.com/dra-steward/dra-steward/internal/lint"
 	"github.com/dra-steward/dra-steward/internal/manifest"
+	"github.com/dra-steward/dra-steward/internal/mode"
 	"github.com/dra-steward/dra-steward/internal/report"
 	"github.com/dra-steward/dra-steward/pkg/evictor"
 	"github.com/dra-steward/dra-steward/pkg/policy"
@@ -213,7 +214,7 @@ func stepsFrom(today v1alpha1.Mode) []v1alpha1.Mode {
 	if today == "" {
 		today = v1alpha1.ModeDefault
 	}
-	modes := config.Modes()
+	modes := mode.All()
 	return modes[max(0, slices.Index(modes, today)):]
 }
 

@@ -39,7 +39,7 @@ func (w *work) follow(n *v1alpha1.RollNode) {
 	case v1alpha1.RollSkipped, v1alpha1.RollUndone, v1alpha1.RollGone:
 		w.restore(n, node)
 	case v1alpha1.RollWaiting:
-		if w.Roll.Spec.Undo { // the roll has begun with it before, and somebody has continued it
+		if w.Roll.Spec.Undo { // the roll has begun with it before, and was continued
 			w.restore(n, node)
 		}
 	}
