@@ -137,12 +137,12 @@ var recorded = map[string]struct{ fires, says, silent string }{
 	},
 	"DraStewardEvictionJournalFails": {
 		fires:  `dra_steward_evictor_journal_failed{pod="a"} 0x10 1x50`,
-		says:   "cannot be read or written",
+		says:   "cannot read or write the ConfigMap",
 		silent: `dra_steward_evictor_journal_failed{pod="a"} 0x60`,
 	},
 	"DraStewardDriverTaintsItsDevices": {
 		fires: driverDevices("gpu", "published", "8x60") + driverDevices("gpu", "tainted", "0x10 5x50"),
-		says:  "Driver gpu has given 5 of its devices",
+		says:  "Driver gpu has added NoExecute taints to 5 of its devices",
 		// Half of them, all for less than a minute, and a driver with a single device.
 		silent: driverDevices("gpu", "published", "8x60") + driverDevices("gpu", "tainted", "4x30 8 4x30") +
 			driverDevices("nic", "published", "1x60") + driverDevices("nic", "tainted", "1x60"),

@@ -62,7 +62,7 @@ func TestCommand(t *testing.T) {
 	s.budget("web", "web", 1)
 	full := s.driver + "/node-0/gpu-0"
 
-	expect(t, cmdutil.ExitFailed, []string{"name it in full"}, "gpu-77")
+	expect(t, cmdutil.ExitFailed, []string{`no device, pool or driver "gpu-77"`}, "gpu-77")
 	expect(t, cmdutil.ExitFailed, []string{"name devices as DRIVER/POOL/DEVICE"})
 	expect(t, cmdutil.ExitFailed, []string{"--output: only --list has formats"}, full, "--dry-run", "-o", "json")
 	expect(t, cmdutil.ExitFailed, []string{"--no-headers: only --list has a header"}, full, "--no-headers")
