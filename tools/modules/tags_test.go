@@ -87,6 +87,13 @@ func require(t *testing.T, dir string, local Local) {
 	if found == 0 {
 		t.Errorf("%s: go get brings none of our modules", At(dir))
 	}
+	if dir == "scheduler" && !testing.Short() { // building kube-scheduler takes minutes with an empty build cache
+		program := filepath.Join(site, "scheduler")
+		execute(t, site, local.Env, "go", "build", "-o", program, At(dir))
+		if out := execute(t, site, local.Env, program, "--help"); !strings.Contains(out, "--sole-scheduler") {
+			t.Errorf("scheduler --help: %s", out)
+		}
+	}
 }
 
 // before is the go.mod of a module before it requires ours: docs/library.md has that for the
