@@ -213,7 +213,7 @@ func wantSearch(t *testing.T, dir string, pages map[string]page) {
 	t.Run("search", func(t *testing.T) {
 		node, err := exec.LookPath("node")
 		if err != nil {
-			t.Skip("node is not installed, which runs the script")
+			t.Skip("Node.js is not installed; with it, this test runs the script of the search")
 		}
 		script := `globalThis.window = {}; for (const name of ["search-index.js", "search.js"]) (0, eval)(require("fs").readFileSync(name, "utf8") + (name === "search.js" ? ";globalThis.find = find" : ""));
 console.log(find(window.searchIndex, "circuit breaker supplement").some(hit => hit.page.url === "docs/eviction/"), find(window.searchIndex, "no-such-word-anywhere").length, find(window.searchIndex, " ").length)`

@@ -26,7 +26,7 @@ var platforms = []string{"linux/amd64", "linux/arm64"}
 // different names, the second time with a cache that was empty: the digests are the same.
 func TestReproducible(t *testing.T) {
 	if os.Getenv("DRA_STEWARD_LONG") == "" {
-		t.Skip("compiles everything again; make test-long runs it")
+		t.Skip("compiles both programs for two platforms twice, which takes many minutes; make test-long runs it")
 	}
 	elsewhere := filepath.Join(t.TempDir(), "another", "folder")
 	if err := os.CopyFS(elsewhere, os.DirFS(tree)); err != nil {
