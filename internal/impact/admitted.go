@@ -97,18 +97,19 @@ func (a *admissions) prune(now time.Time) {
 	})
 }
 
-// stored forgets the admission of an object: the one with the same spec, or else the oldest, which another webhook has
-// changed.
+// stored forgets the admissions of an object: those with the same spec, of which an API server that writes again
+// asks for several, or else the oldest, which another webhook has changed.
 func (a *admissions) stored(b beginning) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
-	i := slices.IndexFunc(a.all, func(other unstored) bool {
+	count := len(a.all)
+	a.all = slices.DeleteFunc(a.all, func(other unstored) bool {
 		return other.object == b.object && reflect.DeepEqual(other.spec, b.spec)
 	})
-	if i < 0 {
-		i = slices.IndexFunc(a.all, func(other unstored) bool { return other.object == b.object })
+	if len(a.all) < count {
+		return
 	}
-	if i >= 0 {
+	if i := slices.IndexFunc(a.all, func(other unstored) bool { return other.object == b.object }); i >= 0 {
 		a.all = slices.Delete(a.all, i, i+1)
 	}
 }

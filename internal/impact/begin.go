@@ -44,9 +44,8 @@ func (i *Estimator) Admit(ctx context.Context, write guard.Write, decide func(gu
 	hit := counted.Hit().Pace(perMinute(write.Object), write.Window.Length)
 	window := write.Window
 	window.Published = published
-	starts, omitted := i.beginnings.starts(write.Now, window.Length)
-	mine, unheld := admitted.starts(write.Now, window.Length)
-	starts, window.Omitted = append(starts, mine...), later(omitted, unheld)
+	var starts []guard.Start
+	starts, window.Omitted = i.beginnings.starts(admitted, write.Now, window.Length)
 	if sum, exceeds := window.Exceeds(write.Now, hit, write.Acknowledged, starts); exceeds {
 		impact.Sum = &sum
 	}
@@ -54,14 +53,6 @@ func (i *Estimator) Admit(ctx context.Context, write guard.Write, decide func(gu
 		admitted.add(i.begin(write.Object, write.Now), write.Bytes, i.follows(write.Object))
 	}
 	return nil
-}
-
-// later returns the later one of two times.
-func later(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return b
-	}
-	return a
 }
 
 // follows reports whether this process sees an object once it is stored.

@@ -48,11 +48,11 @@ type evictionRecord struct {
 	mixed bool
 }
 
-// observe remembers an object that is stored.
+// observe remembers an object that is stored. With the mutex held, it counts once, as stored or as admitted.
 func (b *beginnings) observe(one beginning) {
 	b.mutex.Lock()
+	defer b.mutex.Unlock()
 	b.begin(one)
-	b.mutex.Unlock()
 	b.admitted.stored(one)
 }
 
@@ -110,11 +110,11 @@ func (b *beginnings) end(object string) {
 	}
 }
 
-// starts returns the evictions that began, each with what it has affected so far: an eviction
-// that goes on counts with the pods that left and those that will, one that ended with those
+// starts returns the evictions that began, each with what it has affected so far, and the writes of a caller that are
+// not stored yet: an eviction that goes on counts with the pods that left and those that will, one that ended with those
 // that left. None counts with more pods than its rate allows within
 // the window. omitted is when the last one began that is not among them.
-func (b *beginnings) starts(now time.Time, window time.Duration) (starts []guard.Start, omitted time.Time) {
+func (b *beginnings) starts(admitted *admissions, now time.Time, window time.Duration) (starts []guard.Start, omitted time.Time) {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
 	maps.DeleteFunc(b.all, func(_ string, record *evictionRecord) bool { return now.Sub(record.at) >= guard.MaxWindow })
@@ -124,7 +124,11 @@ func (b *beginnings) starts(now time.Time, window time.Duration) (starts []guard
 		}
 		starts = append(starts, guard.Start{Object: record.object, Time: record.at, Hit: record.hit(now, window)})
 	}
-	return starts, b.omitted
+	unstored, omitted := admitted.starts(now, window)
+	if omitted.Before(b.omitted) {
+		omitted = b.omitted
+	}
+	return append(starts, unstored...), omitted
 }
 
 // hit is what an entry counts with.

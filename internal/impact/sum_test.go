@@ -218,11 +218,41 @@ func TestMostCallers(t *testing.T) {
 	}
 }
 
-// TestStoredWrites: a write that is stored counts once, whatever other webhooks have changed.
+// TestStoredMeanwhile: writes that are stored while the guard counts are counted once.
+func TestStoredMeanwhile(t *testing.T) {
+	const writes = 1000
+	now := time.Unix(1, 0)
+	var b beginnings
+	var stored sync.WaitGroup
+	admitted := b.admitted.of("", now)
+	var all []beginning
+	for n := range writes {
+		all = append(all, beginning{object: fmt.Sprint("rule-", n), at: now, affects: func() guard.Hit { return guard.Hit{} }})
+		admitted.add(all[n], 1, true)
+	}
+	stored.Go(func() {
+		for _, one := range all {
+			b.observe(one)
+		}
+	})
+	for done := false; !done; {
+		starts, _ := b.starts(admitted, now, guard.DefaultWindow)
+		if len(starts) != writes {
+			t.Errorf("%d writes are counted %d times", writes, len(starts))
+			break
+		}
+		unstored, _ := admitted.starts(now, guard.DefaultWindow)
+		done = len(unstored) == 0
+	}
+	stored.Wait()
+}
+
+// TestStoredWrites: a write that is stored counts once, whatever other webhooks have changed, and however often the API
+// server asked for it.
 func TestStoredWrites(t *testing.T) {
 	var c callers
 	a := c.of("10.1.0.1", time.Unix(1, 0))
-	for _, spec := range []string{"a", "b", "c"} {
+	for _, spec := range []string{"a", "b", "b", "c"} {
 		a.add(beginning{object: "rule", spec: spec, at: time.Unix(1, 0)}, 1, true)
 	}
 	for _, tt := range []struct{ stored, left string }{{"b", "ac"}, {"changed", "c"}, {"c", ""}, {"c", ""}} {

@@ -60,8 +60,8 @@ func TestToggles(t *testing.T) {
 	}
 	few := crowd(t, 1000)
 	toggle(few, 0, 1)
-	once := testing.AllocsPerRun(10, func() { few.beginnings.starts(time.Now(), guard.DefaultWindow) })
-	often := testing.AllocsPerRun(10, func() { i.beginnings.starts(time.Now(), guard.DefaultWindow) })
+	once := testing.AllocsPerRun(10, func() { few.beginnings.starts(&admissions{}, time.Now(), guard.DefaultWindow) })
+	often := testing.AllocsPerRun(10, func() { i.beginnings.starts(&admissions{}, time.Now(), guard.DefaultWindow) })
 	if often > 2*once { // goroutines of the process allocate, too
 		t.Errorf("a count allocates %.0f times after 10,000 changes and %.0f times after one", often, once)
 	}
