@@ -88,7 +88,10 @@ func TestListedValuesAreInstalled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { h.must(h.uninstall()) }()
+	defer func() {
+		h.must(h.uninstall())
+		h.wantTypesGone()
+	}()
 	for _, object := range objects(t, released.Manifest) {
 		if h.stored(object) == nil {
 			t.Errorf("%s %s is not stored", object.GetKind(), object.GetName())
