@@ -259,7 +259,7 @@ func TestPool(t *testing.T) {
 	s.shows("a: dc.example.com/rack=r1 model=x", "b: dc.example.com/rack=r1 model=y")
 	s.quiet()
 	if n := s.writes("") - all; n != 4 {
-		t.Errorf("%d writes for two slices, want 4", n)
+		t.Errorf("%d writes for two slices, want 4: by %q", n, s.written()[all:])
 	}
 	if after := added(); before.IsZero() || !after.Equal(&before) {
 		t.Errorf("the time of the taint was %s and is %s", before, after)
