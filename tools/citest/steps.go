@@ -13,12 +13,12 @@ import (
 // controlPlane are the modules whose tests start a control plane.
 var controlPlane = []string{"test/envtest"}
 
-// longest are the packages of the control plane whose tests take minutes. They begin first, so that no core is idle while
+// longest are the packages of a module whose tests take minutes. They begin first, so that no core is idle while
 // the last of them runs.
-var longest = []string{"./installed", "./drain", "./guard"}
+var longest = map[string][]string{".": {"./internal/cli"}, "test/envtest": {"./installed", "./drain", "./release", "./guard"}}
 
 // waiting are the modules whose tests wait more than they compute.
-var waiting = []string{"test/node"}
+var waiting = []string{"test/node", "test/console"}
 
 // newestOnly are modules whose tests start a control plane of the newest minor, if they
 // can: test/node wants a kubelet with it, test/certmanager nothing of a minor, and test/scale
@@ -179,10 +179,13 @@ func lintSteps(modules []string, staticcheck string) []step {
 
 // test returns the step that tests one module. Lint has vetted its packages.
 func test(module string) step {
-	args, packages := []string{"go", "test", "-json", "-vet=off"}, []string{"./..."}
-	if slices.Contains(controlPlane, module) {
+	args, packages := []string{"go", "test", "-json", "-vet=off"}, append(slices.Clone(longest[module]), "./...")
+	switch {
+	case slices.Contains(controlPlane, module):
 		// Their packages wait three quarters of the time: two more than the two cores.
-		args, packages = append(args, "-p=4"), slices.Concat(longest, packages)
+		args = append(args, "-p=4")
+	case module == ".": // the first one waits half of the time
+		args = append(args, "-p=3")
 	}
 	if slices.Contains(controlPlane, module) || slices.Contains(buildsFirst, module) {
 		// The first run builds Kubernetes.
