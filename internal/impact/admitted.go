@@ -34,7 +34,7 @@ type unstored struct {
 	beginning
 	// bytes is what it has in memory.
 	bytes int
-	// followed says that this process sees the object once it is stored. If not, affected is what the write affected.
+	// followed says that this process sees the object once it is stored. affected is what the write affected.
 	followed bool
 	affected affected
 }
@@ -58,23 +58,24 @@ func (c *callers) of(address string, now time.Time) *admissions {
 	return c.all.Of(address, now)
 }
 
-// stored forgets an admission whose object is stored: it counts with what is stored.
-func (c *callers) stored(b beginning) {
+// stored forgets an admission whose object is stored: it counts with what is stored. It returns what it affected.
+func (c *callers) stored(b beginning) (hit guard.Hit) {
 	c.mutex.Lock()
 	all := slices.Collect(c.all.All())
 	c.mutex.Unlock()
+	affected := newAffected()
 	for _, a := range all {
-		a.stored(b)
+		a.stored(b, affected)
 	}
+	return affected.since(b.at, guard.MaxWindow)
 }
 
 // add remembers a write of so many bytes that is about to be stored.
 func (a *admissions) add(b beginning, bytes int, followed bool) {
 	added := unstored{beginning: b, bytes: bytes, followed: followed, affected: newAffected()}
-	if !followed {
-		added.affected.add(b.affects(), b.at)
-		added.bytes += bytesOfName * (len(added.affected.devices) + len(added.affected.claims) + len(added.affected.pods))
-	}
+	added.affected.add(b.admitted, b.at)
+	added.admitted = guard.Hit{}
+	added.bytes += bytesOfName * (len(added.affected.devices) + len(added.affected.claims) + len(added.affected.pods))
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	a.prune(b.at)
@@ -97,19 +98,24 @@ func (a *admissions) prune(now time.Time) {
 	})
 }
 
-// stored forgets the admissions of an object: those with the same spec, of which an API server that writes again
-// asks for several, or else the oldest, which another webhook has changed.
-func (a *admissions) stored(b beginning) {
+// stored forgets the admissions of an object: those with the same spec up to its generation, of which an API server that
+// writes again asks for several, or else the oldest, which another webhook has changed. What they affected is added.
+func (a *admissions) stored(b beginning, to affected) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	count := len(a.all)
 	a.all = slices.DeleteFunc(a.all, func(other unstored) bool {
-		return other.object == b.object && reflect.DeepEqual(other.spec, b.spec)
+		is := other.object == b.object && other.generation <= b.generation && reflect.DeepEqual(other.spec, b.spec)
+		if is {
+			to.add(other.affected.since(b.at, guard.MaxWindow), b.at)
+		}
+		return is
 	})
 	if len(a.all) < count {
 		return
 	}
-	if i := slices.IndexFunc(a.all, func(other unstored) bool { return other.object == b.object }); i >= 0 {
+	if i := slices.IndexFunc(a.all, func(other unstored) bool { return other.object == b.object && other.generation <= b.generation }); i >= 0 {
+		to.add(a.all[i].affected.since(b.at, guard.MaxWindow), b.at)
 		a.all = slices.Delete(a.all, i, i+1)
 	}
 }
@@ -126,7 +132,11 @@ func (a *admissions) starts(now time.Time, window time.Duration) (starts []guard
 			continue
 		}
 		hit := b.affects()
-		if now.Sub(b.at) > storedWithin {
+		switch {
+		case b.followed: // pods may leave before it is seen stored
+			b.affected.add(hit, b.at)
+			hit = b.affected.since(now, window).Without(guard.Hit{})
+		case now.Sub(b.at) > storedWithin:
 			hit = b.affected.since(now, window).Without(hit)
 		}
 		starts = append(starts, guard.Start{Object: b.object, Time: b.at, Hit: hit.Pace(b.perMinute, window)})

@@ -7,6 +7,7 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
@@ -50,7 +51,9 @@ func (i *Estimator) Admit(ctx context.Context, write guard.Write, decide func(gu
 		impact.Sum = &sum
 	}
 	if decide(impact) && !write.DryRun {
-		admitted.add(i.begin(write.Object, write.Now), write.Bytes, i.follows(write.Object))
+		one := i.begin(write.Object, write.Now)
+		one.admitted = counted.Hit()
+		admitted.add(one, write.Bytes, i.follows(write.Object))
 	}
 	return nil
 }
@@ -100,6 +103,9 @@ func perMinute(object any) int {
 // begin is the eviction of an object from a time on.
 func (i *Estimator) begin(object any, at time.Time) beginning {
 	b := beginning{object: nameOf(object), at: at, affects: i.hits(object)}
+	if object, is := object.(metav1.Object); is {
+		b.generation = object.GetGeneration()
+	}
 	switch object := object.(type) {
 	case *resourceapi.DeviceTaintRule:
 		taint := object.Spec.Taint

@@ -33,6 +33,9 @@ type beginning struct {
 	affects func() guard.Hit
 	// perMinute bounds the pods that it evicts; 0 does not.
 	perMinute int
+	// generation is that of the object, and admitted what the guard counted when it admitted this.
+	generation int64
+	admitted   guard.Hit
 }
 
 // An evictionRecord sums the evictions of one object. However often it begins, it is one entry: each pod and
@@ -52,8 +55,8 @@ type evictionRecord struct {
 func (b *beginnings) observe(one beginning) {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
+	one.admitted = b.admitted.stored(one)
 	b.begin(one)
-	b.admitted.stored(one)
 }
 
 // begin adds a beginning, if there is room.
@@ -71,6 +74,8 @@ func (b *beginnings) begin(one beginning) {
 	}
 	entry.beginning, entry.ended = one, false
 	entry.affected.add(one.affects(), one.at)
+	entry.affected.add(one.admitted, one.at) // pods may have left since
+	entry.admitted = guard.Hit{}
 }
 
 // add makes room for an entry, and notes if there is none.

@@ -267,6 +267,74 @@ func TestStoredWrites(t *testing.T) {
 	}
 }
 
+// TestLeftBeforeStored: pods that a rule evicts before this replica sees it stored count as those after.
+func TestLeftBeforeStored(t *testing.T) {
+	for _, seen := range []bool{false, true} {
+		t.Run(fmt.Sprint("seen ", seen), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				i := crowd(t, 1000)
+				i.rules = true
+				h := guardOf(t, i, v1alpha1.StewardConfiguration{})
+				for n := range 20 {
+					none := oneDevice(n, resourceapi.DeviceTaintEffectNone)
+					if got := h.Handle(t.Context(), updates(t, none)); !got.Allowed {
+						t.Fatal(got.Result.Message)
+					}
+					i.Index.DeletePod(fmt.Sprintf("team-%02d", n/8), fmt.Sprintf("trainer-%05d", n)) // by the evictor
+					if seen {
+						execute := none.DeepCopy()
+						execute.Spec.Taint.Effect, execute.Generation = resourceapi.DeviceTaintEffectNoExecute, 2
+						i.changed(none, execute, time.Now())
+					}
+				}
+				if h.Handle(t.Context(), updates(t, oneDevice(50, resourceapi.DeviceTaintEffectNone))).Allowed {
+					t.Error("20 pods were evicted by rules of the last moment, and another one is admitted")
+				}
+			})
+		})
+	}
+}
+
+// TestStoredAgain: a rule that is toggled back to what it was counts while the stored versions arrive one by one.
+func TestStoredAgain(t *testing.T) {
+	i := crowd(t, 1000)
+	i.rules = true
+	h := guardOf(t, i, v1alpha1.StewardConfiguration{})
+	none := oneDevice(0, resourceapi.DeviceTaintEffectNone)
+	execute := none.DeepCopy()
+	execute.Spec.Taint.Effect, execute.Generation = resourceapi.DeviceTaintEffectNoExecute, 2
+	again := none.DeepCopy()
+	again.Generation = 3
+	last := execute.DeepCopy()
+	last.Generation = 4
+	for _, w := range []struct{ old, rule *resourceapi.DeviceTaintRule }{{none, execute}, {again, last}} {
+		request := updates(t, w.old)
+		request.Object.Raw = encoded(t, w.rule)
+		if got := h.Handle(t.Context(), request); !got.Allowed {
+			t.Fatal(got.Result.Message)
+		}
+	}
+	i.changed(none, execute, time.Now())
+	i.changed(execute, again, time.Now())
+	pods := 0
+	starts, _ := i.beginnings.starts(i.beginnings.admitted.of("", time.Now()), time.Now(), guard.DefaultWindow)
+	for _, s := range starts {
+		pods += len(s.Hit.Pods)
+	}
+	if pods != 1 {
+		t.Errorf("%d pods count while the last version is on its way, want 1", pods)
+	}
+}
+
+func encoded(t *testing.T, object any) []byte {
+	t.Helper()
+	data, err := json.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
 // TestAcknowledgedSum: an acknowledgement is about the sum.
 func TestAcknowledgedSum(t *testing.T) {
 	h := guardOf(t, crowd(t, 1000), v1alpha1.StewardConfiguration{})

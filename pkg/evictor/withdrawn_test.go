@@ -2,9 +2,11 @@ package evictor
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
@@ -76,5 +78,31 @@ func TestCancelledBeforeTheDeletion(t *testing.T) {
 		b.createRule(ruleOn("again", "gpu-0", seconds(3601)))
 		b.pass(time.Second)
 		b.expect(deletions{"slow/pod": 3601 * time.Second})
+	})
+}
+
+// TestRuleIsGoneBeforeTheDecision: a pod is not deleted for a rule that the view no longer has, also while the decision
+// about that pod waits for those about others.
+func TestRuleIsGoneBeforeTheDecision(t *testing.T) {
+	options := full
+	options.Client = slowPods{verb: "patch", after: 30 * time.Second}
+	// A decision that takes long stands for those about thousands of pods.
+	options.Logger = funcr.New(func(_, text string) {
+		if strings.Contains(text, "Planned") && strings.Contains(text, "many") {
+			<-time.After(time.Hour)
+		}
+	}, funcr.Options{Verbosity: 1})
+	objects := append(both(podOn(slowNamespace, "pod", "gpu-0")), both(podOn("ns", "many", "gpu-1"))...)
+	inBubble(t, options, append([]runtime.Object{sliceOf(1)}, objects...), func(b *bubble) {
+		b.createRule(ruleOn("rule", "gpu-0", seconds(0)))
+		b.pass(time.Second)
+		b.createRule(ruleOn("other", "gpu-1", seconds(1)))
+		b.pass(time.Second)
+		b.do(nil, b.ResourceV1().DeviceTaintRules().Delete(b.Context(), "rule", metav1.DeleteOptions{}))
+		b.pass(time.Minute)
+		if at, deleted := b.deleted["slow/pod"]; deleted {
+			b.Errorf("deleted after %s, 28 s after its rule", at)
+		}
+		b.pass(2 * time.Hour)
 	})
 }

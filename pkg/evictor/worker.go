@@ -237,7 +237,9 @@ func (c *Controller) remaining(e eviction) (*corev1.Pod, plan) {
 	c.locked(func() {
 		open, since = e.of.planned(), c.states.clock.time(e.of.since)
 	})
-	open.Verdict = c.scope.Load().plan(pod, open.Only(e.plan.has)).Verdict
+	// The decision about the pod may still wait for those about others: what the view no longer has is no reason.
+	now := DecidePod(pod, c.options.Usage, c.view, c.options.Settings, time.Now())
+	open.Verdict = c.scope.Load().plan(pod, open.Only(func(r Reason) bool { return e.plan.has(r) && now.has(r) })).Verdict
 	if open.begin(since).After(time.Now()) {
 		return pod, plan{}
 	}

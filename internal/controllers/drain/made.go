@@ -2,11 +2,13 @@ package drain
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
@@ -29,6 +31,8 @@ type DrainStore struct {
 	written map[string]writtenDrain
 	// deleted has when drains were deleted that the informer may still have.
 	deleted map[types.UID]time.Time
+	// last are the drains of the last call of All, ended those of earlier calls that are gone.
+	last, ended map[types.UID]*v1alpha1.DeviceDrain
 }
 
 // A writtenDrain is as the API server answered, at a time.
@@ -40,7 +44,7 @@ type writtenDrain struct {
 // NewDrainStore returns the drains of an informer's store. seen is the resource version up to which the informer has
 // everything: after an outage of the API server it can be behind for a minute.
 func NewDrainStore(store cache.Store, seen func() string) *DrainStore {
-	return &DrainStore{store, seen, map[string]writtenDrain{}, map[types.UID]time.Time{}}
+	return &DrainStore{store: store, seen: seen, written: map[string]writtenDrain{}, deleted: map[types.UID]time.Time{}, ended: map[types.UID]*v1alpha1.DeviceDrain{}}
 }
 
 // Wrote notes the answer of the API server to a write.
@@ -90,7 +94,35 @@ func (s *DrainStore) All(now time.Time) (all []*v1alpha1.DeviceDrain) {
 		}
 	}
 	slices.SortFunc(all, func(a, b *v1alpha1.DeviceDrain) int { return strings.Compare(a.Name, b.Name) })
+	s.noteEnded(all, now)
 	return all
+}
+
+// noteEnded remembers the drains that are gone since the last call, for as long as a window may count them: what they
+// evicted, and no devices, from which nothing evicts any more.
+func (s *DrainStore) noteEnded(all []*v1alpha1.DeviceDrain, now time.Time) {
+	present := make(map[types.UID]*v1alpha1.DeviceDrain, len(all))
+	for _, d := range all {
+		present[d.UID] = d
+	}
+	for uid, d := range s.last {
+		if present[uid] != nil {
+			continue
+		}
+		ended := &v1alpha1.DeviceDrain{ObjectMeta: metav1.ObjectMeta{Name: d.Name, UID: uid, CreationTimestamp: d.CreationTimestamp}}
+		ended.Spec.DryRun, ended.Status.Counts, ended.Status.Evicting = d.Spec.DryRun, d.Status.Counts, d.Status.Evicting
+		s.ended[uid] = ended
+	}
+	maps.DeleteFunc(s.ended, func(uid types.UID, d *v1alpha1.DeviceDrain) bool {
+		return present[uid] != nil || now.Sub(d.CreationTimestamp.Time) >= guard.MaxWindow
+	})
+	s.last = present
+}
+
+// Counted are the drains that the window counts: those of the last call of [DrainStore.All], and those that were deleted
+// since this process began.
+func (s *DrainStore) Counted() []*v1alpha1.DeviceDrain {
+	return slices.AppendSeq(slices.Collect(maps.Values(s.last)), maps.Values(s.ended))
 }
 
 // ActiveEvictions finds the evictions that began within a time, as the guard counts them.
@@ -119,7 +151,11 @@ func (a ActiveEvictions) Starts(drains []*v1alpha1.DeviceDrain, now time.Time) (
 		if !is || !guard.Widens(nil, rule) {
 			continue
 		}
-		if began, known := guard.Began(rule); known && now.Sub(began) < a.Length {
+		began, known := guard.Began(rule)
+		if added := rule.Spec.Taint.TimeAdded; !known && added != nil {
+			began, known = added.Time, true // until its beginning is recorded, a moment after the change
+		}
+		if known && now.Sub(began) < a.Length {
 			starts = append(starts, guard.Start{Object: "DeviceTaintRule " + rule.Name, Time: began, Hit: a.Usage.Impact(rule.Spec.DeviceSelector, &rule.Spec.Taint).Hit()})
 		}
 	}
@@ -141,10 +177,32 @@ func (a ActiveEvictions) start(d *v1alpha1.DeviceDrain, now time.Time) (guard.St
 	if len(hit.Pods) > 0 {
 		namespace = hit.Pods[0].Namespace
 	}
-	for i := range d.Status.Counts.Evicted + d.Status.Counts.Deleted {
-		hit.Pods = append(hit.Pods, types.NamespacedName{Namespace: namespace, Name: fmt.Sprintf("%s/%d", d.Name, i)})
+	for i := range d.Status.Counts.Evicted + d.Status.Counts.Deleted + a.leaving(d, hit.Pods) {
+		hit.Pods = append(hit.Pods, types.NamespacedName{Namespace: namespace, Name: fmt.Sprintf("%s/%d", d.UID, i)})
 	}
 	return guard.Start{Object: v1alpha1.DeviceDrainKind + " " + d.Name, Time: d.CreationTimestamp.Time, Hit: hit}, true
+}
+
+// leaving is how many pods a drain evicts or has asked to leave that are not among those that run, nor in its counts: they
+// terminate, or have gone since its status was written.
+func (a ActiveEvictions) leaving(d *v1alpha1.DeviceDrain, running []types.NamespacedName) (n int32) {
+	runs := map[types.UID]bool{}
+	for _, name := range running {
+		if pod := a.Usage.Pod(name.Namespace, name.Name); pod != nil {
+			runs[pod.UID] = true
+		}
+	}
+	for _, pod := range d.Status.Evicting {
+		if !runs[pod.UID] {
+			n++
+		}
+	}
+	for _, r := range d.Status.Requested {
+		if r.Fallback == "" && !runs[r.UID] {
+			n++
+		}
+	}
+	return n
 }
 
 // Names are the devices of a drain, none while its selector is not resolved.
