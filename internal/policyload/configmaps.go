@@ -171,7 +171,7 @@ func (p *ConfigMaps) takeOthers(ctx context.Context, all []*corev1.ConfigMap, er
 			return slices.ContainsFunc(problems, func(problem policystatus.Problem) bool { return problem.ConfigMap == c.Name })
 		})
 		if len(others) == len(all) {
-			return errors.New("no policies of ConfigMaps are in force")
+			return p.takeEach(ctx, all)
 		}
 		if err = p.take(ctx, others); err == nil {
 			p.Log.Info("left out the ConfigMaps with policies that are refused", "inForce", len(others), "of", len(all))
@@ -179,6 +179,25 @@ func (p *ConfigMaps) takeOthers(ctx context.Context, all []*corev1.ConfigMap, er
 		}
 		all = others
 	}
+}
+
+// takeEach puts the policies of as many ConfigMaps into force as the configuration and each other agree with. A problem in
+// the configuration, or in the library, names no ConfigMap.
+func (p *ConfigMaps) takeEach(ctx context.Context, all []*corev1.ConfigMap) error {
+	all = slices.SortedFunc(slices.Values(all), func(a, b *corev1.ConfigMap) int { return cmp.Compare(a.Name, b.Name) })
+	var good []*corev1.ConfigMap
+	if len(all) > 1 { // a single one was refused already
+		for _, c := range all {
+			if with := append(slices.Clone(good), c); p.take(ctx, with) == nil {
+				good = with
+			}
+		}
+	}
+	if len(good) == 0 {
+		return errors.New("no policies of ConfigMaps are in force")
+	}
+	p.Log.Info("left out the ConfigMaps with policies that are refused", "inForce", len(good), "of", len(all))
+	return nil
 }
 
 // Compile reads everything, and runs the tests of the policies.

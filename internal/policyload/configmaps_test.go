@@ -1,6 +1,7 @@
 package policyload
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -127,5 +128,21 @@ func TestCheckWithoutTests(t *testing.T) {
 		if err := r.Check(t.Context(), tt.stored, tt.tests); (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", name, err, tt.want)
 		}
+	}
+}
+
+// TestStartWhileTheConfigurationRefusesOne: at the start, a problem that names no ConfigMap keeps only those policies out that have it.
+func TestStartWhileTheConfigurationRefusesOne(t *testing.T) {
+	r := newRelease(t, ownPolicy("ACME-A-001", ""), ownPolicy("ACME-B-001", ""))
+	use := r.Use
+	r.Use = func(files Files, now time.Time) error { // as the configuration does that has another parameter of ACME-B-001
+		if _, has := files.Set.Policy("ACME-B-001"); has {
+			return errors.New("config.yaml:3:45: policies.parameters[ACME-B-001].mots: policy ACME-B-001 has no parameter of this name")
+		}
+		return use(files, now)
+	}
+	r.load(t.Context())
+	if want := []string{"ACME-A-001"}; !slices.Equal(r.inForce, want) {
+		t.Errorf("in force: %q, want %q", r.inForce, want)
 	}
 }
