@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/dra-steward/dra-steward/internal/fairqueue"
 	"github.com/dra-steward/dra-steward/internal/selfsigned"
 )
 
@@ -42,7 +43,7 @@ func Authorized(config *rest.Config, next http.Handler, log logr.Logger) (http.H
 	if err != nil {
 		return nil, err
 	}
-	return &authorized{client, cache.NewExpiring(), next, log.WithName("metrics")}, nil
+	return &authorized{client: client, known: cache.NewExpiring(), next: next, log: log.WithName("metrics"), reviews: fairqueue.Queue{Slots: 4, Waiting: connections}}, nil
 }
 
 type authorized struct {
@@ -50,6 +51,8 @@ type authorized struct {
 	known  *cache.Expiring // by hash of token and path; only what was let in
 	next   http.Handler
 	log    logr.Logger
+	// reviews are shared by address: the client's rate would let those of one keep out all others.
+	reviews fairqueue.Queue
 }
 
 func (a *authorized) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -65,7 +68,13 @@ func (a *authorized) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), reviewTimeout)
 	defer cancel()
+	release, err := a.reviews.Acquire(ctx, reviewTimeout, fairqueue.Address(r.RemoteAddr))
+	if err != nil {
+		http.Error(w, "too many requests with new tokens: try again", http.StatusServiceUnavailable)
+		return
+	}
 	status, err := a.review(ctx, token, r)
+	release()
 	switch {
 	case err != nil:
 		a.log.Error(err, "cannot review who reads metrics", "address", r.RemoteAddr)

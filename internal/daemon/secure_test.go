@@ -3,13 +3,16 @@ package daemon
 import (
 	"crypto/tls"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -110,4 +113,37 @@ func TestOpenMetrics(t *testing.T) {
 	if err != nil || listener != nil || handler == nil {
 		t.Errorf("got %v, %v, %v", listener, handler, err)
 	}
+}
+
+// TestTokensOfStrangers is an attack: requests with ever new tokens from one address, whose reviews take up the rate of the
+// client. A reader at another address gets the metrics.
+func TestTokensOfStrangers(t *testing.T) {
+	var asked atomic.Int64
+	handler, err := Authorized(reviews(t, &asked), http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), logr.Discard())
+	if err != nil {
+		t.Fatal(err)
+	}
+	get := func(token, from string) int {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil)
+		r.Header.Set("Authorization", "Bearer "+token)
+		r.RemoteAddr = from
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		return w.Code
+	}
+	var end atomic.Bool
+	var flood sync.WaitGroup
+	for i := range 63 { // connections: the limit of one address is 64
+		flood.Go(func() {
+			for n := 0; !end.Load(); n++ {
+				get(fmt.Sprintf("junk-%d-%d", i, n), "10.0.0.66:1000")
+			}
+		})
+	}
+	<-time.After(2 * time.Second) // the client has used up its burst
+	if code := get("reader", "10.0.0.7:2000"); code != http.StatusOK {
+		t.Errorf("a reader gets %d", code)
+	}
+	end.Store(true)
+	flood.Wait()
 }
