@@ -221,7 +221,11 @@ func (c *reloader) metricsHandler(metrics http.Handler) http.Handler {
 	return mux
 }
 
-func (c *reloader) tellPolicies(w http.ResponseWriter, _ *http.Request) {
+func (c *reloader) tellPolicies(w http.ResponseWriter, r *http.Request) {
+	if err := c.policies.Ready(r); err != nil { // those of the library alone would end the time since which the others are in force
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
 	load := &c.policies.Status
 	load.Mutex.Lock()
 	said := policystatus.Load{Revision: load.Revision, Since: load.Since, Problems: load.Problems}

@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/dra-steward/dra-steward/internal/controllers/policystatus"
 	"github.com/dra-steward/dra-steward/internal/policyload"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/policies"
@@ -197,5 +198,41 @@ func TestRenamedParameter(t *testing.T) {
 	}
 	if got := testutil.ToFloat64(site.metrics.failed); got != 0 || site.file.Policies.Parameters["ACME-GPU-001"] == nil || !strings.Contains(string(site.file.Policies.Parameters["ACME-GPU-001"]), "most") {
 		t.Errorf("in force is %s, dra_steward_config_load_failed is %v", site.file.Policies.Parameters, got)
+	}
+}
+
+// TestPoliciesBeforeTheyAreLoaded: a replica that starts does not say yet which policies are in force, so that those of the site
+// do not become young by its restart.
+func TestPoliciesBeforeTheyAreLoaded(t *testing.T) {
+	c := newCluster(t, stored(ownPolicy("most")))
+	c.configure("")
+	site := c.site() // as serve makes it; serveAll serves /policies before the first load ends
+	ask := func() policystatus.Replica {
+		w := httptest.NewRecorder()
+		site.metricsHandler(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest(http.MethodGet, policystatus.Path, nil))
+		if w.Code != http.StatusOK {
+			return policystatus.Replica{Name: "a", Silent: http.StatusText(w.Code)}
+		}
+		load := &policystatus.Load{}
+		if err := json.NewDecoder(w.Body).Decode(load); err != nil {
+			t.Fatal(err)
+		}
+		return policystatus.Replica{Name: "a", Load: load}
+	}
+	starting := ask()
+	running := make(chan error)
+	go func() { running <- site.policies.Run(t.Context()) }()
+	t.Cleanup(func() { <-running })
+	for site.policies.Ready(nil) != nil {
+		<-time.After(time.Millisecond)
+	}
+	loaded := ask()
+	monday := time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC)
+	status, _ := policystatus.Status{}.Next([]policystatus.Replica{loaded}, monday)
+	before := status.InForce["ACME-GPU-001"].Since
+	status, _ = status.Next([]policystatus.Replica{starting}, monday.Add(time.Hour)) // the only replica restarts, or all do
+	status, _ = status.Next([]policystatus.Replica{loaded}, monday.Add(time.Hour+5*time.Second))
+	if after := status.InForce["ACME-GPU-001"].Since; !before.Equal(monday) || !after.Equal(before) {
+		t.Errorf("in force since %s, after a restart since %s", before, after)
 	}
 }
