@@ -81,18 +81,20 @@ func (o Options) addExpiry(e *eviction, config *rest.Config, _ *prometheus.Regis
 	if !o.expireRules {
 		return nil
 	}
-	client, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return err
-	}
-	resource := resourceapi.SchemeGroupVersion.WithResource("devicetaintrules").GroupResource()
+	config = rest.CopyConfig(config)
+	config.QPS, config.Burst = 50, 100
+	rules := &ruleStatus{config: config}
 	controller := ruleexpiry.New(ruleexpiry.Options{Rules: e.evictor.Rules, Logger: log, Delete: func(ctx context.Context, name string, uid types.UID, version string) error {
-		_, served, err := clusterread.ServedRules(config)
-		if err != nil {
-			return err
+		for again := false; ; again = true {
+			client, _, err := rules.connect(again)
+			if err != nil {
+				return err
+			}
+			err = client.Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version}})
+			if again || !apierrors.IsNotFound(err) { // not found may be the version, after an upgrade of the API server
+				return err
+			}
 		}
-		return client.Resource(resource.WithVersion(served)).Delete(ctx, name, metav1.DeleteOptions{
-			Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version}})
 	}})
 	e.add("ruleexpiry", controller.Run)
 	return nil

@@ -83,6 +83,9 @@ func (c *Controller) pass(ctx context.Context, now time.Time) (next time.Duratio
 	next = maxSleep
 	sooner := func(d time.Duration) { next, any = min(next, d), true }
 	for _, object := range c.options.Rules.GetStore().List() {
+		if ctx.Err() != nil {
+			return 0, false
+		}
 		rule, is := object.(*resourceapi.DeviceTaintRule)
 		if !is || rule.DeletionTimestamp != nil {
 			continue
