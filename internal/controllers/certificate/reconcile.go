@@ -160,11 +160,12 @@ func (r *Rotator) write(ctx context.Context, state State, before *corev1.Secret,
 	if before != nil {
 		apply.WithResourceVersion(before.ResourceVersion)
 	}
-	if _, err := r.Client.CoreV1().Secrets(r.Namespace).Apply(ctx, apply, metav1.ApplyOptions{FieldManager: FieldManager, Force: true}); err != nil {
+	written, err := r.Client.CoreV1().Secrets(r.Namespace).Apply(ctx, apply, metav1.ApplyOptions{FieldManager: FieldManager, Force: true})
+	if err != nil {
 		return fmt.Errorf("write Secret %s/%s: %w", r.Namespace, r.Secret, err)
 	}
 	r.memory.created = before == nil
-	if before != nil {
+	if before != nil && written.ResourceVersion != before.ResourceVersion { // otherwise nothing has changed, and no event follows
 		r.memory.replaced = before.ResourceVersion
 	}
 	return nil

@@ -45,6 +45,9 @@ func Parse(data map[string][]byte) State {
 			*pair = Pair{}
 		}
 	}
+	if bytes.Equal(s.Next.Certificate, s.Serving.Certificate) {
+		s.Next = Pair{} // it is served already, and another field manager keeps it in the Secret
+	}
 	for _, authority := range parse(data[AuthoritiesKey]) {
 		s.trust(authority)
 	}
