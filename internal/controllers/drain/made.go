@@ -70,9 +70,13 @@ func (s *DrainStore) All(now time.Time) (all []*v1alpha1.DeviceDrain) {
 		}
 		present[d.UID] = true
 		made, known := s.written[d.Name]
-		delete(s.written, d.Name)
-		if known && made.UID == d.UID && reconcile.Newer(made.ResourceVersion, d.ResourceVersion) {
-			s.written[d.Name], d = made, made.DeviceDrain
+		switch {
+		case !known || !reconcile.Newer(made.ResourceVersion, d.ResourceVersion):
+			delete(s.written, d.Name)
+		case made.UID == d.UID:
+			d = made.DeviceDrain
+		default: // ours took its place, and the informer does not have it yet
+			continue
 		}
 		if _, deleted := s.deleted[d.UID]; !deleted {
 			all = append(all, d)

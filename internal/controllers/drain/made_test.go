@@ -45,4 +45,22 @@ func TestMadeBehindInformer(t *testing.T) {
 	counts(1, "the informer is behind")
 	seen = "10"
 	counts(0, "the informer never had it")
+	if err := store.Add(d.DeepCopy()); err != nil {
+		t.Fatal(err)
+	}
+	delete(made.deleted, d.UID)
+	counts(1, "a drain of another author")
+	made.Wrote(next, now)
+	counts(1, "ours takes its place")
+	if all := made.All(now); all[0].UID != next.UID {
+		t.Errorf("the drain that was deleted counts, and not the one in its place")
+	}
+	last := next.DeepCopy()
+	last.UID, last.ResourceVersion = "3", "11"
+	if err := store.Update(last); err != nil {
+		t.Fatal(err)
+	}
+	if all := made.All(now); len(all) != 1 || all[0].UID != last.UID {
+		t.Errorf("%d drains count after another one took the place of ours", len(all))
+	}
 }
