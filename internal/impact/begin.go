@@ -8,6 +8,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
@@ -102,7 +103,7 @@ func perMinute(object any) int {
 
 // begin is the eviction of an object from a time on.
 func (i *Estimator) begin(object any, at time.Time) beginning {
-	b := beginning{object: nameOf(object), at: at, affects: i.hits(object)}
+	b := beginning{object: nameOf(object), at: at, affects: i.hits(object), uid: i.uid}
 	if object, is := object.(metav1.Object); is {
 		b.generation = object.GetGeneration()
 	}
@@ -119,6 +120,14 @@ func (i *Estimator) begin(object any, at time.Time) beginning {
 		b.spec, b.perMinute = []any{object.Spec.Driver, object.Spec.Nodes, object.Spec.AtATime, object.Spec.PerLabel}, perMinute(object)
 	}
 	return b
+}
+
+// uid is that of a pod now, empty if there is none.
+func (i *Estimator) uid(name types.NamespacedName) types.UID {
+	if pod := i.Index.Pod(name.Namespace, name.Name); pod != nil {
+		return pod.UID
+	}
+	return ""
 }
 
 // hits returns what an object affects whenever it is asked; nothing while that cannot be

@@ -3,6 +3,7 @@ package impact
 import (
 	"maps"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,6 +34,8 @@ type beginning struct {
 	affects func() guard.Hit
 	// perMinute bounds the pods that it evicts; 0 does not.
 	perMinute int
+	// uid is that of a pod now, empty if there is none.
+	uid func(pod types.NamespacedName) types.UID
 	// generation is that of the object, and admitted what the guard counted when it admitted this.
 	generation int64
 	admitted   guard.Hit
@@ -44,8 +47,11 @@ type beginning struct {
 type evictionRecord struct {
 	beginning
 	affected affected
-	// ended is true once the object evicts no more.
+	// ended is true once the object evicts no more. left are the pods and devices that it affected then and had not evicted
+	// from yet, the pods with their UIDs: others of their names came later.
 	ended bool
+	left  guard.Hit
+	pods  map[types.NamespacedName]types.UID
 	// mixed is true if it began with different specs. Then it is not known of a device that is
 	// still held whether the eviction from it was stopped, and all of them count.
 	mixed bool
@@ -70,6 +76,9 @@ func (b *beginnings) begin(one beginning) {
 		entry.mixed = entry.mixed || !reflect.DeepEqual(entry.spec, one.spec)
 		if entry.at.After(one.at) {
 			one.at = entry.at
+		}
+		if entry.perMinute == 0 || one.perMinute != 0 && one.perMinute < entry.perMinute {
+			one.perMinute = entry.perMinute // what it evicted faster has left at once
 		}
 	}
 	entry.beginning, entry.ended = one, false
@@ -110,8 +119,11 @@ func (b *beginnings) follow(object string, affects func() guard.Hit) {
 func (b *beginnings) end(object string) {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
-	if record := b.all[object]; record != nil {
-		record.ended = true
+	if record := b.all[object]; record != nil && !record.ended {
+		record.ended, record.left, record.pods = true, record.affects(), map[types.NamespacedName]types.UID{}
+		for _, pod := range record.left.Pods {
+			record.pods[pod] = record.uid(pod)
+		}
 	}
 }
 
@@ -141,7 +153,9 @@ func (b *evictionRecord) hit(now time.Time, window time.Duration) guard.Hit {
 	present := b.affects()
 	var hit guard.Hit
 	if b.ended && !b.mixed {
-		hit = b.affected.since(now, window).Without(present)
+		spared := present.Without(present.Without(b.left))
+		spared.Pods = slices.DeleteFunc(spared.Pods, func(pod types.NamespacedName) bool { return b.uid(pod) != b.pods[pod] })
+		hit = b.affected.since(now, window).Without(spared)
 	} else {
 		b.affected.add(present, b.at)
 		hit = b.affected.since(now, window).Without(guard.Hit{})

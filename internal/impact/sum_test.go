@@ -429,6 +429,68 @@ func TestMaintenanceIsNoCover(t *testing.T) {
 	}
 }
 
+// TestSlowerAgain: pods that a drain evicted at once count so, also when a slower drain has its name.
+func TestSlowerAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := crowd(t, 1000)
+		h := guardOf(t, i, v1alpha1.StewardConfiguration{})
+		gone := 0
+		for node := range 20 {
+			if !h.Handle(t.Context(), drains(t, node, v1alpha1.DrainRateMax)).Allowed {
+				continue
+			}
+			fast := stored(t, drains(t, node, v1alpha1.DrainRateMax))
+			i.changed(nil, fast, time.Now())
+			for n := range 8 {
+				k := 8*node + n
+				p := i.Index.Pod(fmt.Sprintf("team-%02d", k/8), fmt.Sprintf("trainer-%05d", k))
+				if p == nil {
+					t.Fatalf("pod %d is missing", k)
+				}
+				i.Index.DeletePod(p.Namespace, p.Name)
+				gone++
+			}
+			<-time.After(5 * time.Second)
+			i.deleted(fast)
+			if h.Handle(t.Context(), drains(t, node, 1)).Allowed {
+				i.changed(nil, stored(t, drains(t, node, 1)), time.Now())
+			}
+		}
+		if gone > 20 {
+			t.Errorf("%d pods were evicted at 6000 a minute within %d s, and the threshold is 20", gone, gone/8*5)
+		}
+	})
+}
+
+// TestNamesReturn: pods that a rule evicted before it was deleted count, also when others have their names.
+func TestNamesReturn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := crowd(t, 1000)
+		h := guardOf(t, i, v1alpha1.StewardConfiguration{})
+		for n := range 20 {
+			rule := oneDevice(n, resourceapi.DeviceTaintEffectNoExecute)
+			i.changed(nil, rule, time.Now())
+			name := fmt.Sprintf("trainer-%05d", n)
+			pod := i.Index.Pod(fmt.Sprintf("team-%02d", n/8), name).DeepCopy()
+			i.Index.DeletePod(pod.Namespace, pod.Name)
+			<-time.After(time.Second)
+			i.deleted(rule)
+			pod.UID = "next-" + pod.UID
+			claim := i.Index.Claim(pod.Namespace, pod.Name+"-gpu-x7k2p").DeepCopy()
+			i.Index.DeleteClaim(claim.Namespace, claim.Name)
+			claim.Name, claim.UID = pod.Name+"-gpu-next", "next-"+claim.UID
+			claim.Status.ReservedFor[0].UID, claim.OwnerReferences[0].UID = pod.UID, pod.UID
+			pod.Status.ResourceClaimStatuses[0].ResourceClaimName = &claim.Name
+			i.Index.SetClaim(claim)
+			i.Index.SetPod(pod) // that of the StatefulSet
+		}
+		request := updates(t, oneDevice(100, resourceapi.DeviceTaintEffectNone))
+		if h.Handle(t.Context(), request).Allowed {
+			t.Error("20 pods that were evicted within 20 s do not count, since others have their names")
+		}
+	})
+}
+
 // TestFasterDrains: drains that begin at the default rate and are made faster afterwards evict no
 // more at once than others.
 func TestFasterDrains(t *testing.T) {

@@ -47,7 +47,7 @@ func TestEndedDrainCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	active := activeOf(&usage.Index{})
-	if n := podsOf(active, made.All(now), now); n != 12 || len(made.Counted()) != 1 {
+	if n := podsOf(active, made.All(now), now); n != 12 || len(made.Counted(made.All(now))) != 1 {
 		t.Errorf("%d pods count while the drain exists", n)
 	}
 	made.Deleted(d, now)
@@ -55,7 +55,7 @@ func TestEndedDrainCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := made.All(now)
-	if n := podsOf(active, made.Counted(), now); len(all) != 0 || n != 12 {
+	if n := podsOf(active, made.Counted(all), now); len(all) != 0 || n != 12 {
 		t.Errorf("%d pods count once the node is done and its drain deleted, want 12", n)
 	}
 }
@@ -111,5 +111,34 @@ func TestChangedRuleCounts(t *testing.T) {
 	}
 	if n := podsOf(a, nil, now); n != 1 {
 		t.Errorf("%d pods count of a rule that was changed to NoExecute now, want 1", n)
+	}
+}
+
+// TestCountedOfThisPass: a drain that an earlier roll or reaction of the same pass has created counts.
+func TestCountedOfThisPass(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	var index usage.Index
+	holder(&index)
+	made := NewDrainStore(cache.NewStore(cache.MetaNamespaceKeyFunc), func() string { return "9" })
+	all := made.All(now) // the pass begins
+	d := &v1alpha1.DeviceDrain{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "a", ResourceVersion: "10", CreationTimestamp: metav1.NewTime(now)}}
+	d.Spec.Devices = []v1alpha1.DeviceName{{Driver: "gpu.example.com", Pool: "node-1", Device: "gpu-0"}}
+	made.Wrote(d, now)
+	all = append(all, d)
+	if n := podsOf(activeOf(&index), made.Counted(all), now); n != 1 {
+		t.Errorf("%d pods count of a drain that this pass has created, want 1", n)
+	}
+}
+
+// TestUnpausedDrainCounts: a drain begins when it is unpaused.
+func TestUnpausedDrainCounts(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	var index usage.Index
+	holder(&index)
+	d := &v1alpha1.DeviceDrain{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "a", Generation: 2, CreationTimestamp: metav1.NewTime(now.Add(-time.Hour))}}
+	d.Spec.Devices = []v1alpha1.DeviceName{{Driver: "gpu.example.com", Pool: "node-1", Device: "gpu-0"}}
+	d.Status.Conditions = []metav1.Condition{{Type: v1alpha1.DrainDraining, Status: metav1.ConditionTrue, ObservedGeneration: 2, LastTransitionTime: metav1.NewTime(now)}}
+	if n := podsOf(activeOf(&index), []*v1alpha1.DeviceDrain{d}, now); n != 1 {
+		t.Errorf("%d pods count of a drain that was unpaused now, want 1", n)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
@@ -114,7 +115,8 @@ func (s *DrainStore) noteEnded(all []*v1alpha1.DeviceDrain, now time.Time) {
 			continue
 		}
 		ended := &v1alpha1.DeviceDrain{ObjectMeta: metav1.ObjectMeta{Name: d.Name, UID: uid, CreationTimestamp: d.CreationTimestamp}}
-		ended.Spec.DryRun, ended.Status.Counts, ended.Status.Evicting = d.Spec.DryRun, d.Status.Counts, d.Status.Evicting
+		ended.Spec.DryRun, ended.Status.Conditions = d.Spec.DryRun, d.Status.Conditions
+		ended.Status.Counts, ended.Status.Evicting = d.Status.Counts, d.Status.Evicting
 		s.ended[uid] = ended
 	}
 	maps.DeleteFunc(s.ended, func(uid types.UID, d *v1alpha1.DeviceDrain) bool {
@@ -123,10 +125,10 @@ func (s *DrainStore) noteEnded(all []*v1alpha1.DeviceDrain, now time.Time) {
 	s.last = present
 }
 
-// Counted are the drains that the window counts: those of the last call of [DrainStore.All], and those that were deleted
-// since this process began.
-func (s *DrainStore) Counted() []*v1alpha1.DeviceDrain {
-	return slices.AppendSeq(slices.Collect(maps.Values(s.last)), maps.Values(s.ended))
+// Counted are the drains that the window counts: those of a call of [DrainStore.All] with those that were created since, and
+// those that were deleted since this process began.
+func (s *DrainStore) Counted(all []*v1alpha1.DeviceDrain) []*v1alpha1.DeviceDrain {
+	return slices.AppendSeq(slices.Clone(all), maps.Values(s.ended))
 }
 
 // ActiveEvictions finds the evictions that began within a time, as the guard counts them.
@@ -166,10 +168,16 @@ func (a ActiveEvictions) Starts(drains []*v1alpha1.DeviceDrain, now time.Time) (
 	return starts
 }
 
-// start is the eviction of a drain that was created within the window. Pods that it has evicted
+// start is the eviction of a drain that began within the window. Pods that it has evicted
 // hold nothing any more, and count by their number.
 func (a ActiveEvictions) start(d *v1alpha1.DeviceDrain, now time.Time) (guard.Start, bool) {
-	if d.Spec.DryRun || d.Spec.Paused && d.Status.Counts.Evicted == 0 || now.Sub(d.CreationTimestamp.Time) >= a.Length {
+	began := d.CreationTimestamp.Time
+	draining := meta.FindStatusCondition(d.Status.Conditions, v1alpha1.DrainDraining)
+	if draining != nil && draining.Status == metav1.ConditionTrue && draining.LastTransitionTime.After(began) {
+		began = draining.LastTransitionTime.Time // it was unpaused, or a window has opened
+	}
+	none := d.Status.Counts.Evicted+d.Status.Counts.Deleted == 0 && len(d.Status.Evicting) == 0
+	if d.Spec.DryRun || d.Spec.Paused && none || now.Sub(began) >= a.Length {
 		return guard.Start{}, false
 	}
 	var devices []usage.DeviceID
@@ -184,7 +192,7 @@ func (a ActiveEvictions) start(d *v1alpha1.DeviceDrain, now time.Time) (guard.St
 	for i := range d.Status.Counts.Evicted + d.Status.Counts.Deleted + a.leaving(d, hit.Pods) {
 		hit.Pods = append(hit.Pods, types.NamespacedName{Namespace: namespace, Name: fmt.Sprintf("%s/%d", d.UID, i)})
 	}
-	return guard.Start{Object: v1alpha1.DeviceDrainKind + " " + d.Name, Time: d.CreationTimestamp.Time, Hit: hit}, true
+	return guard.Start{Object: v1alpha1.DeviceDrainKind + " " + d.Name, Time: began, Hit: hit}, true
 }
 
 // leaving is how many pods a drain evicts or has asked to leave that are not among those that run, nor in its counts: they

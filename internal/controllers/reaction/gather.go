@@ -47,7 +47,7 @@ func (c *Controller) snapshot(now time.Time) *cluster {
 	all.driverDevices = sync.OnceValue(func() map[string]int { return guard.PublishedDevices(all.view.PublishedSlices()) })
 	all.health = sync.OnceValue(c.readHealth)
 	all.bindings = sync.OnceValue(func() *Bindings { return c.readBindings(now) })
-	all.starts = func() []guard.Start { return c.options.Active.Starts(c.made.Counted(), now) }
+	all.starts = func() []guard.Start { return c.options.Active.Starts(c.made.Counted(all.drains), now) }
 	return all
 }
 

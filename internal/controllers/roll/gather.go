@@ -83,7 +83,7 @@ func (c *Controller) gather(ctx context.Context, r *v1alpha1.DeviceRoll, all *cl
 	if c.options.Foresight != nil {
 		in.Stranded = func(node string) int { return c.foresee(ctx, r, node, in.Nodes[node].Devices, all.now) }
 	}
-	in.Starts = c.options.Active.Starts(c.made.Counted(), all.now)
+	in.Starts = c.options.Active.Starts(c.made.Counted(all.drains), all.now)
 	in.Window = guard.Window{Length: c.options.Active.Length, Thresholds: c.options.Thresholds, Published: func(driver string) int { return driverDevices[driver] }}
 	return in
 }
