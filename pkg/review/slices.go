@@ -9,6 +9,7 @@ import (
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/dra-steward/dra-steward/internal/controllers/materialize/record"
 	"github.com/dra-steward/dra-steward/pkg/mutate"
@@ -21,7 +22,7 @@ type Slices interface {
 	// Active reports whether slices without a record ([materialize.Annotation]) are of interest.
 	Active() bool
 	// Merge returns what is to be stored of a write; old is nil on creation. acceptable says
-	// why an API server would refuse a merged slice although it takes the driver's.
+	// why an API server or webhook would refuse a merged slice although it takes the driver's.
 	Merge(incoming, old *resourceapi.ResourceSlice, now time.Time, acceptable func(published, merged *resourceapi.ResourceSlice) error) record.Merged
 }
 
@@ -30,7 +31,7 @@ const materializeID = "slice-patches"
 
 // inCluster does what only the mutating webhook can.
 func (k kindOf[T]) inCluster(r Reviewer, answer *Answer, object *T, req Request, old func() (*T, error), severities severities) error {
-	if err := k.materialize(r, answer, object, old, req); err != nil {
+	if err := k.materialize(r, answer, object, old, req, severities); err != nil {
 		return err
 	}
 	return k.preAdmission(r, answer, object, req, old, severities)
@@ -38,7 +39,7 @@ func (k kindOf[T]) inCluster(r Reviewer, answer *Answer, object *T, req Request,
 
 // materialize writes patches into the object if it is a slice. Whatever comes of it, the
 // driver may publish.
-func (k kindOf[T]) materialize(r Reviewer, answer *Answer, object *T, stored func() (*T, error), req Request) error {
+func (k kindOf[T]) materialize(r Reviewer, answer *Answer, object *T, stored func() (*T, error), req Request, severities severities) error {
 	slice, is := any(object).(*resourceapi.ResourceSlice)
 	if !is || r.Slices == nil || !r.Slices.Active() && !hasOriginals(req.Object) && !hasOriginals(req.Old) {
 		return nil
@@ -49,7 +50,10 @@ func (k kindOf[T]) materialize(r Reviewer, answer *Answer, object *T, stored fun
 	}
 	old, _ := any(before).(*resourceapi.ResourceSlice)
 	merged := r.Slices.Merge(slice, old, req.Now, func(published, merged *resourceapi.ResourceSlice) error {
-		return newFault(published, merged, r.Profile)
+		if err := newFault(published, merged, r.Profile); err != nil {
+			return err
+		}
+		return r.newDenial(published, merged, severities)
 	})
 	answer.Changes = append(answer.Changes, sliceChanges(slice, merged.Slice)...)
 	return nil
@@ -66,19 +70,40 @@ func AcceptableSlice(published, merged *resourceapi.ResourceSlice) error {
 
 // newFault returns what an API server says of a merged slice and not of the published one.
 func newFault(published, merged *resourceapi.ResourceSlice, profile apiserver.Profile) error {
-	conditions := apiserver.Conditions{Profile: profile}
-	server := validate.ResourceSlice().Upstream()
-	after := server.Validate(merged, conditions)
+	conditions, server := apiserver.Conditions{Profile: profile}, validate.ResourceSlice().Upstream()
+	if e := firstNew(published, merged, func(slice *resourceapi.ResourceSlice) field.ErrorList { return server.Validate(slice, conditions) }); e != nil {
+		return fmt.Errorf("the API server would refuse it: %w", e)
+	}
+	return nil
+}
+
+// newDenial returns for what the validating webhook denies a merged slice and not the published
+// one. It regards no exemptions: whoever writes a slice, the same is stored.
+func (r Reviewer) newDenial(published, merged *resourceapi.ResourceSlice, severities severities) error {
+	conditions, rules := validate.Conditions{Limits: r.Limits, Profile: r.Profile}, validate.ResourceSlice().InCluster()
+	e := firstNew(published, merged, func(slice *resourceapi.ResourceSlice) field.ErrorList {
+		return slices.DeleteFunc(rules.Validate(slice, conditions), func(e *field.Error) bool { return severities.of(e.Origin) != validate.Error })
+	})
+	if e != nil {
+		return fmt.Errorf("denied with the patches: %w (rule %s)", e, e.Origin)
+	}
+	return nil
+}
+
+// firstNew returns the first error of a merged slice that the published one does not have, nil for
+// none.
+func firstNew(published, merged *resourceapi.ResourceSlice, check func(*resourceapi.ResourceSlice) field.ErrorList) *field.Error {
+	after := check(merged)
 	if len(after) == 0 {
 		return nil
 	}
 	before := map[string]bool{}
-	for _, e := range server.Validate(published, conditions) {
+	for _, e := range check(published) {
 		before[e.Error()] = true
 	}
 	for _, e := range after {
 		if !before[e.Error()] {
-			return fmt.Errorf("the API server would refuse it: %w", e)
+			return e
 		}
 	}
 	return nil

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/go-logr/logr"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,6 +24,7 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
 	"github.com/dra-steward/dra-steward/internal/controllers/materialize/record"
+	"github.com/dra-steward/dra-steward/pkg/mutate"
 	"github.com/dra-steward/dra-steward/pkg/review"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 )
@@ -286,6 +288,80 @@ func TestElsewhere(t *testing.T) {
 			synctest.Wait()
 		})
 	}
+}
+
+// TestDenied: the validating webhook admits what the mutating one has made of a slice. What a
+// merged slice would be denied for is not merged, what draws a warning is.
+func TestDenied(t *testing.T) {
+	patches := []*v1alpha1.ResourceSlicePatch{rackPatch("p", "r1", "")}
+	merger := materialize.NewMerger(materialize.Materialize, materialize.Patches{
+		All: func() iter.Seq[*v1alpha1.ResourceSlicePatch] { return slices.Values(patches) }, Known: func() bool { return true },
+	}, nil, nil, logr.Discard())
+	for name, tt := range map[string]struct {
+		limit    int
+		severity v1alpha1.Severity
+		want     string
+	}{
+		"within the limit of the site":   {2, "", "r1"},
+		"beyond the limit":               {1, "", ""},
+		"beyond a limit that only warns": {1, "warning", "r1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			site := v1alpha1.StewardConfiguration{Limits: v1alpha1.Limits{AttributesAndCapacitiesPerDevice: tt.limit}}
+			if tt.severity != "" {
+				site.Rules = map[string]v1alpha1.Rule{"device-attributes-max": {Severity: tt.severity}}
+			}
+			reviewer, err := review.New(site)
+			if err != nil {
+				t.Fatal(err)
+			}
+			reviewer.InCluster, reviewer.Slices = true, merger
+			driver, err := json.Marshal(slice("s", "a", 1, 1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			request := review.Request{Kind: resourceapi.SchemeGroupVersion.WithKind("ResourceSlice"), Object: driver, Now: time.Now()}
+			answer, err := reviewer.Mutate(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.Object = changed(t, driver, answer.Changes)
+			if answer, err := reviewer.Validate(request); err != nil || answer.Denied() {
+				t.Errorf("denied: %+v, %v", answer.Findings, err)
+			}
+			var stored resourceapi.ResourceSlice
+			if err := json.Unmarshal(request.Object, &stored); err != nil || rack(&stored) != tt.want {
+				t.Errorf("rack %q, %v, want %q", rack(&stored), err, tt.want)
+			}
+		})
+	}
+}
+
+// changed is an object after the changes of an answer.
+func changed(t *testing.T, object []byte, changes []mutate.Change) []byte {
+	t.Helper()
+	type operation struct {
+		Op    string `json:"op"`
+		Path  string `json:"path"`
+		Value any    `json:"value"`
+	}
+	var operations []operation
+	for _, change := range changes {
+		operations = append(operations, operation{"add", change.Pointer, change.Value})
+	}
+	data, err := json.Marshal(operations)
+	if err != nil {
+		t.Fatal(err)
+	}
+	patch, err := jsonpatch.DecodePatch(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	object, err = patch.Apply(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return object
 }
 
 // BenchmarkWebhook is what the webhook does for a write of a full slice (128 devices with
