@@ -275,6 +275,46 @@ func TestUnknownValuesAreLeftOut(t *testing.T) {
 	}
 }
 
+// TestInvalidCapacitiesAreLeftOut: kube-scheduler divides by a step, and fails at a negative amount.
+func TestInvalidCapacitiesAreLeftOut(t *testing.T) {
+	q := func(s string) *resource.Quantity { q := resource.MustParse(s); return &q }
+	policed := func(policy resourceapi.CapacityRequestPolicy) resourceapi.DeviceCapacity {
+		return resourceapi.DeviceCapacity{Value: resource.MustParse("80Gi"), RequestPolicy: &policy}
+	}
+	ranged := func(span resourceapi.CapacityRequestPolicyRange) resourceapi.DeviceCapacity {
+		return policed(resourceapi.CapacityRequestPolicy{Default: q("10Gi"), ValidRange: &span})
+	}
+	for name, tt := range map[string]struct {
+		capacity resourceapi.DeviceCapacity
+		problem  string
+	}{
+		"zero":             {size("0"), ""},
+		"negative":         {size("-2Gi"), "negative"},
+		"negative default": {policed(resourceapi.CapacityRequestPolicy{Default: q("-1")}), "negative"},
+		"negative value":   {policed(resourceapi.CapacityRequestPolicy{Default: q("1"), ValidValues: []resource.Quantity{*q("-1"), *q("1")}}), "negative"},
+		"range":            {ranged(resourceapi.CapacityRequestPolicyRange{Min: q("10Gi"), Max: q("80Gi"), Step: q("10Gi")}), ""},
+		"step of 1m":       {ranged(resourceapi.CapacityRequestPolicyRange{Min: q("10Gi"), Step: q("1m")}), ""},
+		"step of 0":        {ranged(resourceapi.CapacityRequestPolicyRange{Min: q("10Gi"), Step: q("0")}), "step"},
+		"step of 10^64":    {ranged(resourceapi.CapacityRequestPolicyRange{Min: q("10Gi"), Step: q("1e64")}), "step"},
+		"negative min":     {ranged(resourceapi.CapacityRequestPolicyRange{Min: q("-1")}), "negative"},
+		"no min":           {ranged(resourceapi.CapacityRequestPolicyRange{Step: q("1Gi")}), "min"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := compile(object("p", 0, spec{Capacity: caps{"gpu.example.com/memory": tt.capacity, "gpu.example.com/cores": size("8")}}))
+			got := Apply(slice(device("a", nil)), p).Slice.Spec.Devices[0].Capacity
+			if _, set := got["gpu.example.com/memory"]; set != (tt.problem == "") || len(got) == 0 {
+				t.Errorf("got %v", got)
+			}
+			switch problems := p[0].Problems; {
+			case tt.problem == "" && len(problems) > 0:
+				t.Errorf("problems %v", problems)
+			case tt.problem != "" && (len(problems) != 1 || problems[0].Reason != InvalidValue || !strings.Contains(problems[0].Message, tt.problem)):
+				t.Errorf("problems %v, want one about %s", problems, tt.problem)
+			}
+		})
+	}
+}
+
 func TestNextKeepsWhatIsKnown(t *testing.T) {
 	p := compile(object("p", 0, spec{Filter: celOf(`device.attributes["gpu.example.com"].n == 1`)}))[0]
 	s := slice(device("a", names{"n": num(1)}), device("b", names{"n": num(2)}), device("c", nil))

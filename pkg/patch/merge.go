@@ -3,12 +3,14 @@ package patch
 import (
 	"fmt"
 	"maps"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/blang/semver/v4"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
@@ -450,7 +452,7 @@ func (n Name) String() string {
 }
 
 // addChanges takes the values from the patch that are valid in a slice. An invalid value
-// would make every expression fail that reads the device.
+// would make every expression fail that reads the device, or the allocator.
 func (p *Patch) addChanges() {
 	devices := &p.Object.Spec.Devices
 	for _, name := range slices.Sorted(maps.Keys(devices.Attributes)) {
@@ -463,7 +465,7 @@ func (p *Patch) addChanges() {
 	}
 	for _, name := range slices.Sorted(maps.Keys(devices.Capacity)) {
 		value := devices.Capacity[name]
-		p.addChange(change{key: Name{Capacity: true, Qualified: name}, capacity: &value}, "")
+		p.addChange(change{key: Name{Capacity: true, Qualified: name}, capacity: &value}, capacityFault(&value))
 	}
 }
 
@@ -494,6 +496,31 @@ func attributeFault(a v1alpha1.NullableDeviceAttribute) string {
 		return "the list must have at least one value"
 	}
 	return textFault(&a.DeviceAttribute)
+}
+
+// capacityFault returns why the allocator of kube-scheduler cannot calculate with a capacity, ""
+// if it can: it divides by the step of a range, and an amount below zero ends every attempt.
+func capacityFault(c *resourceapi.DeviceCapacity) string {
+	amounts := []*resource.Quantity{&c.Value}
+	if policy := c.RequestPolicy; policy != nil {
+		amounts = append(amounts, policy.Default)
+		for i := range policy.ValidValues {
+			amounts = append(amounts, &policy.ValidValues[i])
+		}
+		if span := policy.ValidRange; span != nil {
+			amounts = append(amounts, span.Min, span.Max)
+			switch {
+			case span.Min == nil:
+				return "requestPolicy.validRange.min must be set"
+			case span.Step != nil && (span.Step.Sign() <= 0 || span.Step.CmpInt64(math.MaxInt64) > 0):
+				return fmt.Sprintf("requestPolicy.validRange.step must be greater than zero and at most %d", math.MaxInt64)
+			}
+		}
+	}
+	if slices.ContainsFunc(amounts, func(q *resource.Quantity) bool { return q != nil && q.Sign() < 0 }) {
+		return "must have no negative amount"
+	}
+	return ""
 }
 
 func textFault(a *resourceapi.DeviceAttribute) string {

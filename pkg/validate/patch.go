@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -37,10 +38,11 @@ Every expression fails for a device with an invalid version attribute.`,
 	},
 	{
 		ID: "patch-capacity-policy",
-		Doc: `The request policy of a capacity in a patch is valid in a slice.
+		Doc: `A capacity in a patch, with its request policy, is valid in a slice.
 
-Its default and its values are within the capacity and consistent; see the rules whose names
-begin with capacity.`,
+The default and the values of the policy are within the capacity and consistent; see the rules
+whose names begin with capacity. No amount is negative. The scheduler cannot calculate with
+a negative amount or a step of 0: in a stored patch, such a capacity is ignored.`,
 		Category: Gap,
 		Upstream: "does not check",
 		Source:   "KEP-5075, CapacityRequestPolicy",
@@ -270,7 +272,7 @@ func patchValueForm(p *v1alpha1.ResourceSlicePatch, _ Pass) field.ErrorList {
 }
 
 // patchCapacityPolicy lets the rules of slices check a shared device that has nothing but
-// the capacities of the patch.
+// the capacities of the patch. What they do not report is whether amounts are negative.
 func patchCapacityPolicy(p *v1alpha1.ResourceSlicePatch, c Pass) field.ErrorList {
 	shared, capacity := true, make(map[resourceapi.QualifiedName]resourceapi.DeviceCapacity, len(p.Spec.Devices.Capacity))
 	for name, value := range p.Spec.Devices.Capacity {
@@ -284,6 +286,37 @@ func patchCapacityPolicy(p *v1alpha1.ResourceSlicePatch, c Pass) field.ErrorList
 	errs := rules.Validate(slice, c.APIServer())
 	for _, err := range errs {
 		err.Field = strings.Replace(err.Field, "spec.devices[patched].", "spec.devices.", 1)
+	}
+	if len(errs) > 0 {
+		return errs
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Spec.Devices.Capacity)) {
+		errs = append(errs, negativeAmounts(patchSpec.Child("capacity").Key(string(name)), p.Spec.Devices.Capacity[name])...)
+	}
+	return errs
+}
+
+func negativeAmounts(at *field.Path, c resourceapi.DeviceCapacity) (errs field.ErrorList) {
+	check := func(at *field.Path, q *resource.Quantity) {
+		if q != nil && q.Sign() < 0 {
+			value := q.DeepCopy()
+			errs = append(errs, field.Invalid(at, value.String(), "must not be negative"))
+		}
+	}
+	check(at.Child("value"), &c.Value)
+	if c.RequestPolicy == nil {
+		return errs
+	}
+	at = at.Child("requestPolicy")
+	check(at.Child("default"), c.RequestPolicy.Default)
+	for i := range c.RequestPolicy.ValidValues {
+		check(at.Child("validValues").Index(i), &c.RequestPolicy.ValidValues[i])
+	}
+	if span := c.RequestPolicy.ValidRange; span != nil {
+		at = at.Child("validRange")
+		check(at.Child("min"), span.Min)
+		check(at.Child("max"), span.Max)
+		check(at.Child("step"), span.Step)
 	}
 	return errs
 }
