@@ -14,19 +14,25 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/controllers/materialize/record"
 	"github.com/dra-steward/dra-steward/scheduler/view"
 )
 
-// TestInvalidValues: a value of a patch that is invalid in a slice stops no allocation.
+// TestInvalidValues: a value that is invalid in a slice stops no allocation, whether a patch or
+// the record of a slice has it.
 func TestInvalidValues(t *testing.T) {
 	step := resourceapi.DeviceCapacity{Value: resource.MustParse("80Gi"), RequestPolicy: &resourceapi.CapacityRequestPolicy{
 		Default: ptr.To(resource.MustParse("1Gi")), ValidRange: &resourceapi.CapacityRequestPolicyRange{Min: ptr.To(resource.MustParse("1Gi")), Step: ptr.To(resource.MustParse("0"))}}}
+	const recordedStep = `{"d":["bad"],"g":[{"n":"memory","c":true,"p":"x","o":{"c":{"value":"80Gi","requestPolicy":{"default":"1Gi","validRange":{"min":"1Gi","step":"0"}}}},"w":{"c":{"value":"80Gi"}},"d":[0]}]}`
 	for name, tt := range map[string]struct {
 		shown   []*resourceapi.ResourceSlice
 		request string
 	}{
-		"step of a patch":              {withPatch(step), "2Gi"},
-		"negative capacity of a patch": {withPatch(resourceapi.DeviceCapacity{Value: resource.MustParse("-2Gi")}), ""},
+		"step of a patch":                 {withPatch(step), "2Gi"},
+		"negative capacity of a patch":    {withPatch(resourceapi.DeviceCapacity{Value: resource.MustParse("-2Gi")}), ""},
+		"step of a record":                {withRecord(recordedStep), "2Gi"},
+		"version attribute of a record":   {withRecord(`{"d":["bad"],"g":[{"n":"version","p":"x","o":{"a":{"version":"none"}},"d":[0]}]}`), ""},
+		"attribute without value, record": {withRecord(`{"d":["bad"],"g":[{"n":"version","p":"x","o":{"a":{}},"d":[0]}]}`), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got, err := allocate(t, tt.shown, tt.request); err != nil || got != "bad" {
@@ -44,6 +50,15 @@ func withPatch(memory resourceapi.DeviceCapacity) []*resourceapi.ResourceSlice {
 	var v view.View
 	v.Put(p, nil)
 	published := []*resourceapi.ResourceSlice{sharedDevices()}
+	v.Rebuild(published)
+	return v.List(published)
+}
+
+// withRecord shows a slice with the text of a record.
+func withRecord(text string) []*resourceapi.ResourceSlice {
+	var v view.View
+	v.Written(true)
+	published := []*resourceapi.ResourceSlice{record.With(sharedDevices(), text)}
 	v.Rebuild(published)
 	return v.List(published)
 }

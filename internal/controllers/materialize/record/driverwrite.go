@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
 
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/pkg/patch"
 )
 
@@ -47,13 +47,42 @@ type DriverWrite struct {
 }
 
 // Published returns a stored slice as its driver published it; the slice itself where
-// nothing differs. It fails if the record cannot be read.
+// nothing differs. It fails, and returns the stored slice, if the record cannot be read or has
+// an invalid value, which no API server has checked.
 func Published(slice *resourceapi.ResourceSlice) (*resourceapi.ResourceSlice, error) {
 	if slice.Annotations[Annotation] == "" {
 		return slice, nil
 	}
 	d, err := Read(Write{Incoming: slice, Old: slice})
-	return d.Slice, err
+	if err == nil && d.Slice != slice {
+		err = d.fault()
+	}
+	if err != nil {
+		return slice, err
+	}
+	return d.Slice, nil
+}
+
+// fault returns what is invalid in the values that the record has put into the slice: the same
+// as in a patch.
+func (d *DriverWrite) fault() error {
+	for i := range d.Slice.Spec.Devices {
+		device := &d.Slice.Spec.Devices[i]
+		values := v1alpha1.DevicePatch{Attributes: map[resourceapi.FullyQualifiedName]v1alpha1.NullableDeviceAttribute{}, Capacity: map[resourceapi.FullyQualifiedName]resourceapi.DeviceCapacity{}}
+		for _, k := range differing(&d.write.Incoming.Spec.Devices[i], device) {
+			switch v := valueOf(device, k); {
+			case v.Capacity != nil:
+				values.Capacity[k.qualified(d.Slice.Spec.Driver)] = *v.Capacity
+			case v.Attribute != nil:
+				values.Attributes[k.qualified(d.Slice.Spec.Driver)] = v1alpha1.NullableDeviceAttribute{DeviceAttribute: *v.Attribute}
+			}
+		}
+		compiled := new(patch.Compiler).Compile(&v1alpha1.ResourceSlicePatch{Spec: v1alpha1.ResourceSlicePatchSpec{Devices: values}}, nil)
+		if len(compiled.Problems) > 0 {
+			return fmt.Errorf("originals of patches: device %s: %s", device.Name, compiled.Problems[0].Message)
+		}
+	}
+	return nil
 }
 
 // OriginalsOf returns the record of a slice, nil for none.
@@ -367,11 +396,7 @@ func winners(result *patch.Result, driver string) func(int, Key) string {
 				names[key.Name] = key.Winner.Object.Name
 			}
 		}
-		full := string(k.Name)
-		if !strings.Contains(full, "/") {
-			full = driver + "/" + full
-		}
-		return names[patch.Name{Qualified: resourceapi.FullyQualifiedName(full), Capacity: k.Capacity}]
+		return names[patch.Name{Qualified: k.qualified(driver), Capacity: k.Capacity}]
 	}
 }
 

@@ -270,6 +270,33 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
+// TestInvalidOriginals: no API server has checked the values of a record, which whoever writes slices
+// can write. A slice with one that is invalid counts as it is stored.
+func TestInvalidOriginals(t *testing.T) {
+	for published, want := range map[string]string{
+		`"n":"model","o":{"a":{"version":"12.4.0"}}`:                                "",
+		`"n":"x.io/model","o":{"a":{"int":1}}`:                                      "",
+		`"n":"model","o":{"a":{"version":"none"}}`:                                  "is no version",
+		`"n":"model","o":{"a":{}}`:                                                  "has 0 known values",
+		`"n":"memory","c":true,"w":{"c":{"value":"1"}},"o":{"c":{"value":"80Gi"}}`:  "",
+		`"n":"memory","c":true,"w":{"c":{"value":"1"}},"o":{"c":{"value":"-80Gi"}}`: "negative",
+		`"n":"memory","c":true,"w":{"c":{"value":"1"}},"o":{"c":{"value":"80Gi","requestPolicy":{"validRange":{"min":"1Gi","step":"0"}}}}`: "step",
+	} {
+		slice := full(func() string { return "x" }, 0)
+		slice.Spec.Devices[1].AllowMultipleAllocations = ptr.To(true)
+		slice.Spec.Devices[1].Capacity = map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{"memory": {Value: resource.MustParse("1")}}
+		slice.Annotations = map[string]string{record.Annotation: `{"d":["` + slice.Spec.Devices[1].Name + `"],"g":[{"p":"p",` + published + `,"d":[0]}]}`}
+		got, err := record.Published(slice)
+		if want == "" {
+			if err != nil || got == slice {
+				t.Errorf("%s: got the stored slice: %t, %v", published, got == slice, err)
+			}
+		} else if err == nil || !strings.Contains(err.Error(), want) || got != slice {
+			t.Errorf("%s: got the stored slice: %t, %v, want %q", published, got == slice, err, want)
+		}
+	}
+}
+
 // FuzzRead reads records that another user has written: nothing panics, and what is stored
 // is a fixed point.
 func FuzzRead(f *testing.F) {

@@ -2,6 +2,7 @@ package record
 
 import (
 	"slices"
+	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -11,6 +12,14 @@ import (
 type Key struct {
 	Name     resourceapi.QualifiedName
 	Capacity bool
+}
+
+// qualified is the name with its domain, which is that of the driver if the device leaves it out.
+func (k Key) qualified(driver string) resourceapi.FullyQualifiedName {
+	if strings.Contains(string(k.Name), "/") {
+		return resourceapi.FullyQualifiedName(k.Name)
+	}
+	return resourceapi.FullyQualifiedName(driver + "/" + string(k.Name))
 }
 
 // A Value is that of an attribute or of a capacity. The zero value is none: the device
