@@ -3,16 +3,14 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/spf13/pflag"
 	componentconfig "k8s.io/component-base/config"
+	"k8s.io/component-base/metrics"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
-
-	"github.com/dra-steward/dra-steward/scheduler/plugin"
 )
 
 // The Lease of kube-scheduler, as it is without any flag.
@@ -55,14 +53,30 @@ func configured(flags *pflag.FlagSet) (*config.KubeSchedulerConfiguration, error
 	return configuration, nil
 }
 
-// election is what the plugin has to know of the leader election; nil without one. The
-// identity of kube-scheduler is the name of its host with a UUID.
-func election(of componentconfig.LeaderElectionConfiguration) *plugin.Election {
-	host, err := os.Hostname()
-	if !of.LeaderElect || err != nil { // without a name kube-scheduler does not start
-		return nil
+// The metric that client-go keeps of leader elections, and the name that kube-scheduler gives
+// its own, whichever the Lease is.
+const (
+	leaderMetric = "leader_election_master_status"
+	electionName = "kube-scheduler"
+)
+
+// leads reports whether this process leads. The Lease does not tell that: another scheduler of
+// the same host may hold it.
+func leads(gatherer metrics.Gatherer) bool {
+	families, _ := gatherer.Gather() // what can be gathered, also with an error
+	for _, family := range families {
+		if family.GetName() != leaderMetric {
+			continue
+		}
+		for _, metric := range family.GetMetric() {
+			for _, label := range metric.GetLabel() {
+				if label.GetName() == "name" && label.GetValue() == electionName {
+					return metric.GetGauge().GetValue() == 1
+				}
+			}
+		}
 	}
-	return &plugin.Election{Namespace: of.ResourceNamespace, Name: of.ResourceName, Host: host}
+	return false
 }
 
 // exclusive is nil if no kube-scheduler can be at work at the same time.

@@ -14,7 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/component-base/cli"
 	_ "k8s.io/component-base/logs/json/register"
-	_ "k8s.io/component-base/metrics/prometheus/clientgo"
+	"k8s.io/component-base/metrics/legacyregistry"
+	_ "k8s.io/component-base/metrics/prometheus/clientgo" // leads reads a metric of it
 	_ "k8s.io/component-base/metrics/prometheus/version"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
@@ -55,7 +56,9 @@ asserts that no other scheduler of the cluster handles pods with ResourceClaims.
 					"disable DefaultPreemption in multiPoint, and enable it again behind "+plugin.Name, "profile", profile.SchedulerName)
 			}
 		}
-		factory.Election = election(configuration.LeaderElection)
+		if configuration.LeaderElection.LeaderElect {
+			factory.Leads = func() bool { return leads(legacyregistry.DefaultGatherer) }
+		}
 		if *sole {
 			return nil
 		}

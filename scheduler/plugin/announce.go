@@ -3,7 +3,6 @@ package plugin
 import (
 	"context"
 	"os"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -24,39 +23,21 @@ const (
 	announcedFor  = 40 * time.Second
 )
 
-// An Election is the leader election in which a scheduler takes part.
-type Election struct {
-	// Namespace and Name are those of its Lease.
-	Namespace, Name string
-	// Host is the name of this host, with which the identity of the scheduler begins.
-	Host string
-}
-
-// leads reports whether this scheduler holds the Lease. Without an election it always leads.
-func (e *Election) leads(ctx context.Context, client kubernetes.Interface) (bool, error) {
-	if e == nil {
-		return true, nil
-	}
-	lease, err := client.CoordinationV1().Leases(e.Namespace).Get(ctx, e.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return false, nil
-	}
-	return err == nil && strings.HasPrefix(ptr.Deref(lease.Spec.HolderIdentity, ""), e.Host+"_"), err
-}
-
 // announce renews, while this scheduler leads, the Lease by which the controller that writes
 // patches into slices learns that the scheduler applies them. A replica that waits for
-// another kube-scheduler applies nothing, so it does not announce.
+// another kube-scheduler applies nothing, so it does not announce. leads is nil without a leader
+// election: then it always leads.
 //
 // leading becomes true one period later: bindings of the scheduler that led before have arrived
 // by then.
-func announce(ctx context.Context, client kubernetes.Interface, election *Election, leading *atomic.Bool) {
+func announce(ctx context.Context, client kubernetes.Interface, leads func() bool, leading *atomic.Bool) {
 	logger, said, before := klog.FromContext(ctx), false, false
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
-		leads, err := election.leads(ctx, client)
-		leading.Store(leads && before)
-		before = leads
-		if leads {
+		now := leads == nil || leads()
+		leading.Store(now && before)
+		before = now
+		var err error
+		if now {
 			err = renew(ctx, client, metav1.NewMicroTime(time.Now()))
 		}
 		failed := err != nil && !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) && ctx.Err() == nil

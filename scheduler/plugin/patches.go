@@ -47,7 +47,7 @@ type patches struct {
 }
 
 // startPatches starts to read patches.
-func startPatches(ctx context.Context, handle fwk.Handle, election *Election, report *report) (*patches, error) {
+func startPatches(ctx context.Context, handle fwk.Handle, leads func() bool, report *report) (*patches, error) {
 	logger := klog.FromContext(ctx).WithName("patches")
 	reader, err := tracker.NewPatchReader(handle.KubeConfig(), logger)
 	if err != nil {
@@ -75,7 +75,7 @@ func startPatches(ctx context.Context, handle fwk.Handle, election *Election, re
 		return nil, err
 	}
 	go reader.Run(ctx)
-	go announce(ctx, handle.ClientSet(), election, &report.foreign.leading)
+	go announce(ctx, handle.ClientSet(), leads, &report.foreign.leading)
 	go p.run(ctx, noted, listed)
 	go p.report.run(ctx, p)
 	return p, nil

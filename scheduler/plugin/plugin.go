@@ -65,8 +65,8 @@ type Factory struct {
 	// plugin of Kubernetes: who binds a pod with claims for another one is a second
 	// scheduler.
 	Profiles []string
-	// Election is the leader election of the process, nil without one.
-	Election *Election
+	// Leads reports whether the process leads. It is nil without a leader election.
+	Leads func() bool
 
 	mutex  sync.Mutex
 	shared *patches
@@ -104,7 +104,7 @@ func (f *Factory) share(ctx context.Context, handle fwk.Handle) (*patches, error
 	if f.shared != nil {
 		return f.shared, nil
 	}
-	shared, err := startPatches(ctx, handle, f.Election, newReport(klog.FromContext(ctx).WithName("patches"), handle.EventRecorder(), f.Regarding, f.Profiles))
+	shared, err := startPatches(ctx, handle, f.Leads, newReport(klog.FromContext(ctx).WithName("patches"), handle.EventRecorder(), f.Regarding, f.Profiles))
 	f.shared = shared
 	return shared, err
 }
