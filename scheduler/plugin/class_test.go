@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -115,6 +117,27 @@ func TestClassChanges(t *testing.T) {
 	})
 }
 
+// Pods with claims wait until classes have been read: without its class a patch selects no device.
+func TestWaitsForClasses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		const late = time.Minute // later than patches are waited for
+		w := startClassWorldWith(ctx, t, classOf("gpu", `device.driver == "a.example.com"`), func(f informers.SharedInformerFactory) {
+			for _, early := range []cache.SharedIndexInformer{f.Resource().V1().ResourceSlices().Informer(), f.Core().V1().Pods().Informer()} {
+				go early.Run(ctx.Done())
+			}
+			time.AfterFunc(late, func() { f.Resource().V1().DeviceClasses().Informer().Run(ctx.Done()) })
+		})
+		defer w.stop(cancel)
+		<-time.After(late - time.Second)
+		if _, err := w.patches.list(w.slices); !errors.Is(err, errNotRead) {
+			t.Errorf("before classes have been read: %v, want %v", err, errNotRead)
+		}
+		<-time.After(2 * time.Second)
+		w.wantModels("patched", "")
+	})
+}
+
 // classWorld is a scheduler with one slice of each of two drivers and one patch.
 type classWorld struct {
 	t       *testing.T
@@ -126,6 +149,12 @@ type classWorld struct {
 }
 
 func startClassWorld(ctx context.Context, t *testing.T, class *resourceapi.DeviceClass) *classWorld {
+	t.Helper()
+	return startClassWorldWith(ctx, t, class, func(f informers.SharedInformerFactory) { f.Start(ctx.Done()) })
+}
+
+// startClassWorldWith starts the informers as start does.
+func startClassWorldWith(ctx context.Context, t *testing.T, class *resourceapi.DeviceClass, start func(informers.SharedInformerFactory)) *classWorld {
 	t.Helper()
 	w := &classWorld{t: t, client: fake.NewClientset(class, classOf("another", "true"), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "waits", Namespace: "default"},
@@ -152,7 +181,7 @@ func startClassWorld(ctx context.Context, t *testing.T, class *resourceapi.Devic
 	if err := w.patches.addProfile(ctx, handle); err != nil {
 		t.Fatal(err)
 	}
-	w.factory.Start(ctx.Done())
+	start(w.factory)
 	return w
 }
 

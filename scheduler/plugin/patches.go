@@ -63,7 +63,8 @@ func startPatches(ctx context.Context, handle fwk.Handle, leads func() bool, rep
 	if err != nil {
 		return nil, err
 	}
-	if _, err := classes.Informer().AddEventHandler(handlers(func(object any) { p.noteClass(nameOf(object)) })); err != nil {
+	named, err := classes.Informer().AddEventHandler(handlers(func(object any) { p.noteClass(nameOf(object)) }))
+	if err != nil {
 		return nil, err
 	}
 	listed, err := handle.SharedInformerFactory().Resource().V1().ResourceSlices().Informer().AddEventHandler(p.noteSlices())
@@ -76,7 +77,7 @@ func startPatches(ctx context.Context, handle fwk.Handle, leads func() bool, rep
 	}
 	go reader.Run(ctx)
 	go announce(ctx, handle.ClientSet(), leads, &report.foreign.leading)
-	go p.run(ctx, noted, listed)
+	go p.run(ctx, noted, named, listed)
 	go p.report.run(ctx, p)
 	return p, nil
 }
@@ -144,9 +145,9 @@ func (p *patches) noteClass(class string) {
 	}
 }
 
-// run works changes in until ctx ends, when it has waited for patches and slices.
-func (p *patches) run(ctx context.Context, patches, slices cache.ResourceEventHandlerRegistration) {
-	p.wait(ctx, patches, slices)
+// run works changes in until ctx ends, when it has waited for patches, classes and slices.
+func (p *patches) run(ctx context.Context, patches, classes, slices cache.ResourceEventHandlerRegistration) {
+	p.wait(ctx, patches, classes, slices)
 	p.work(ctx)
 	close(p.synced)
 	p.requeue()
@@ -169,19 +170,21 @@ func (p *patches) run(ctx context.Context, patches, slices cache.ResourceEventHa
 	}
 }
 
-// wait returns when all patches and slices have been noted, or when there is no sense in
-// waiting.
-func (p *patches) wait(ctx context.Context, patches, slices cache.ResourceEventHandlerRegistration) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+// wait returns when all patches and the rest have been noted, or when there is no sense in waiting
+// for patches. For the rest there is no timeout: kube-scheduler itself does not begin without it.
+func (p *patches) wait(ctx context.Context, patches cache.ResourceEventHandlerRegistration, rest ...cache.ResourceEventHandlerRegistration) {
+	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	select {
 	case <-patches.HasSyncedChecker().Done():
 	case <-p.reader.Unavailable():
-	case <-ctx.Done():
+	case <-limited.Done():
 	}
-	select {
-	case <-slices.HasSyncedChecker().Done():
-	case <-ctx.Done():
+	for _, noted := range rest {
+		select {
+		case <-noted.HasSyncedChecker().Done():
+		case <-ctx.Done():
+		}
 	}
 }
 
