@@ -11,6 +11,10 @@ const (
 	maxLength         = 8 << 10
 )
 
+// Unreadable is the annotation, of objects in memory only, that says which number of a specification
+// cannot be read. The specification is then left out. No API server accepts an annotation of this name.
+const Unreadable = "a number cannot be read"
+
 // MayStall reports whether JSON text has a number, quoted or not, whose exponent or
 // length is beyond the bounds. Whether the number stands where a quantity belongs
 // it does not know.

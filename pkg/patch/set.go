@@ -12,6 +12,7 @@ import (
 	dracel "k8s.io/dynamic-resource-allocation/cel"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/quantity"
 )
 
 // A Set is all patches of a cluster, compiled, with the results of their expressions for
@@ -171,6 +172,9 @@ const (
 // with problems is compiled, too: see [Patch.Problems].
 func (c *Compiler) Compile(object *v1alpha1.ResourceSlicePatch, class *resourceapi.DeviceClass) *Patch {
 	p := &Patch{Object: object}
+	if which := object.Annotations[quantity.Unreadable]; which != "" {
+		p.refuse(InvalidValue, which)
+	}
 	if filter := object.Spec.Devices.Filter; filter != nil {
 		p.filter = *filter
 	}

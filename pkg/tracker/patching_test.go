@@ -2,14 +2,21 @@ package tracker
 
 import (
 	"fmt"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/pkg/patch"
@@ -101,5 +108,57 @@ func TestConvertAll(t *testing.T) {
 	got := converted.(*resourceapi.DeviceTaintRule).Spec.DeviceSelector
 	if got == nil || *got != (resourceapi.DeviceTaintSelector{}) {
 		t.Errorf("the selector is %+v, want that of every device", got)
+	}
+}
+
+// TestUnreadableQuantity: a patch with a number that its CustomResourceDefinition accepts and that is no
+// quantity applies to no device, and says so. The other patches are read.
+func TestUnreadableQuantity(t *testing.T) {
+	definition, err := os.ReadFile("../../charts/dra-steward/files/crds/dra-steward.io_resourceslicepatches.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pattern := regexp.MustCompile(string(regexp.MustCompile(`pattern: (\S+)\n`).FindSubmatch(definition)[1]))
+	stored := func(name, memory string) unstructured.Unstructured {
+		return unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": v1alpha1.GroupVersion().String(), "kind": "ResourceSlicePatch", "metadata": map[string]any{"name": name},
+			"spec":   map[string]any{"devices": map[string]any{"capacity": map[string]any{"x.io/" + name: map[string]any{"value": memory}}}},
+			"status": map[string]any{"conditions": []any{map[string]any{"type": "Accepted", "status": "True"}}},
+		}}
+	}
+	for _, memory := range []string{"1e1.5", "1e-999999999"} {
+		if !pattern.MatchString(memory) {
+			t.Errorf("the CustomResourceDefinition refuses %s", memory)
+		}
+		resource := v1alpha1.GroupVersion().WithResource(v1alpha1.ResourceSlicePatchResource)
+		client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{resource: "ResourceSlicePatchList"})
+		client.PrependReactor("list", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, &unstructured.UnstructuredList{Items: []unstructured.Unstructured{stored("a", memory), stored("b", "80Gi")}}, nil
+		})
+		reader := convertingClient[v1alpha1.ResourceSlicePatch]{client: client, resources: []schema.GroupVersionResource{resource}}
+		list, err := reader.list(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		objects := []any{slice("s", "d", "p", "dev")}
+		for _, item := range list.(*corev1.List).Items {
+			objects = append(objects, item.Object)
+		}
+		view := Merge(objects...)
+		got := view.Get("s").Spec.Devices[0].Capacity
+		if memory := got["x.io/b"].Value; len(got) != 1 || memory.String() != "80Gi" {
+			t.Errorf("got %v, want the capacity of the other patch", got)
+		}
+		for _, r := range view.PatchReports() {
+			if len(r.Patch.Status.Conditions) != 1 {
+				t.Errorf("%s: the status is not read", r.Patch.Name)
+			}
+			switch {
+			case r.Patch.Name == "b" && len(r.Problems) > 0:
+				t.Errorf("b: %+v", r.Problems)
+			case r.Patch.Name == "a" && (len(r.Problems) != 1 || r.Problems[0].Reason != patch.InvalidValue || !strings.Contains(r.Problems[0].Message, memory)):
+				t.Errorf("a: %+v, want one with %s", r.Problems, memory)
+			}
+		}
 	}
 }
