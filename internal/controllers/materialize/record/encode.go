@@ -30,6 +30,33 @@ const (
 // maxDecoded bounds what is read of a record: several times the largest slice.
 const maxDecoded = 8 << 20
 
+// What a record has at most: several times what we write for a full slice of 128 devices with 32
+// values each. Without these bounds, a few KB of JSON become gigabytes of memory.
+const (
+	maxEntries = 16 << 10
+	maxCommas  = 128 << 10
+)
+
+// bounded refuses the text of a record that would need much memory as values. In JSON, each value
+// but the first of an object or list has a comma before it.
+func bounded(text []byte) error {
+	n, quoted := 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '"':
+			quoted = !quoted
+		case quoted && c == '\\':
+			i++
+		case !quoted && c == ',':
+			n++
+		}
+	}
+	if n > maxCommas {
+		return fmt.Errorf("originals of patches: has %d values, of at most %d", n, maxCommas)
+	}
+	return nil
+}
+
 // encoded is the form in which a record is stored: what is equal of several devices once.
 type encoded struct {
 	Devices []string `json:"d"`
@@ -61,9 +88,13 @@ func (l Originals) Encode() (string, error) {
 	if len(l) == 0 {
 		return "", nil
 	}
-	text, err := json.Marshal(l.encoded())
+	e := l.encoded()
+	text, err := json.Marshal(e)
 	if err != nil {
 		return "", fmt.Errorf("originals of patches: %w", err)
+	}
+	if err := errors.Join(bounded(text), e.bounded()); err != nil { // Decode would refuse it
+		return "", err
 	}
 	if len(text) <= maxPlainBytes {
 		return string(text), nil
@@ -153,6 +184,9 @@ func Decode(text string) (Originals, error) {
 	if quantity.MayStall(data) {
 		return nil, errors.New("originals of patches: quantity out of range")
 	}
+	if err := bounded(data); err != nil {
+		return nil, err
+	}
 	var e encoded
 	if err := json.Unmarshal(data, &e); err != nil {
 		return nil, fmt.Errorf("originals of patches: %w", err)
@@ -174,7 +208,26 @@ func unpack(text string) ([]byte, error) {
 	return data, err
 }
 
+// bounded refuses a record that would need much memory as entries, since each of those has a copy
+// of the previous values.
+func (e encoded) bounded() error {
+	entries := 0
+	for _, g := range e.Groups {
+		if n := len(g.Previous); n > maxPrevious {
+			return fmt.Errorf("originals of patches: %s has %d previous values, of at most %d", g.Name, n, maxPrevious)
+		}
+		entries += len(g.Devices)
+	}
+	if entries > maxEntries {
+		return fmt.Errorf("originals of patches: has %d attributes and capacities of devices, of at most %d", entries, maxEntries)
+	}
+	return nil
+}
+
 func (e encoded) originals() (Originals, error) {
+	if err := e.bounded(); err != nil {
+		return nil, err
+	}
 	if len(e.Views) > 0 && len(e.Views) != len(e.Devices) {
 		return nil, fmt.Errorf("originals of patches: has %d views of %d devices", len(e.Views), len(e.Devices))
 	}

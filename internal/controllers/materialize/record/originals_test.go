@@ -1,9 +1,13 @@
 package record_test
 
 import (
+	"compress/flate"
+	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -294,6 +298,102 @@ func TestInvalidOriginals(t *testing.T) {
 		} else if err == nil || !strings.Contains(err.Error(), want) || got != slice {
 			t.Errorf("%s: got the stored slice: %t, %v, want %q", published, got == slice, err, want)
 		}
+	}
+}
+
+// expanding are records that are a few KB when they are compressed, each with too many values in
+// another way, but for the largest one that is read.
+func expanding() map[string]string {
+	var names, numbers []string
+	for i := range resourceapi.ResourceSliceMaxDevices {
+		names, numbers = append(names, fmt.Sprintf(`"gpu-%d"`, i)), append(numbers, fmt.Sprint(i))
+	}
+	all := strings.Join(numbers, ",")
+	of := func(n int, group func(i int) string) string {
+		groups := make([]string, n)
+		for i := range groups {
+			groups[i] = group(i)
+		}
+		return `{"d":[` + strings.Join(names, ",") + `],"g":[` + strings.Join(groups, ",") + `]}`
+	}
+	return map[string]string{
+		"previous values":  of(1, func(int) string { return `{"n":"a","f":[{}` + strings.Repeat(",{}", 16<<10) + `],"d":[` + all + `]}` }),
+		"entries":          of(200, func(i int) string { return fmt.Sprintf(`{"n":"a%d","d":[%s]}`, i, all) }),
+		"many entries":     of(5000, func(i int) string { return fmt.Sprintf(`{"n":"a%d","d":[%s]}`, i, all) }),
+		"groups":           of(1<<20, func(int) string { return `{}` }),
+		"names of patches": of(300<<10, func(int) string { return `{"n":"\\","p":"\""}` }),
+		"the largest":      of(65_000, func(int) string { return `{"p":",,,","o":{"a":{"ints":[0]}}}` }),
+	}
+}
+
+// compressed is a record as we store it, at the best level, as another user may.
+func compressed(t *testing.T, text string) string {
+	t.Helper()
+	var packed strings.Builder
+	base := base64.NewEncoder(base64.StdEncoding, &packed)
+	w, err := flate.NewWriter(base, flate.BestCompression)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(w.Close(), base.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return "flate:" + packed.String()
+}
+
+// TestMemoryOfRecords: a record of a few KB that would expand to many values is refused before it
+// does, and its driver publishes all the same.
+func TestMemoryOfRecords(t *testing.T) {
+	const most = 100 << 20
+	for name, text := range expanding() {
+		t.Run(name, func(t *testing.T) {
+			slice := full(func() string { return "a" }, 1)
+			slice.Annotations = map[string]string{record.Annotation: compressed(t, text)}
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			d, err := record.Read(record.Write{Incoming: slice})
+			merged := d.Merge(nil, nil)
+			runtime.ReadMemStats(&after)
+			if refused := err != nil && strings.Contains(err.Error(), "at most"); refused != (name != "the largest") {
+				t.Errorf("refused: %v", err)
+			}
+			if size := len(slice.Annotations[record.Annotation]); size > 32<<10 || after.TotalAlloc-before.TotalAlloc > most {
+				t.Errorf("%d bytes, for which %d MiB are allocated", size, (after.TotalAlloc-before.TotalAlloc)>>20)
+			}
+			if merged.Refused != nil || !record.SameDevices(merged.Slice, slice) {
+				t.Errorf("the driver cannot publish: %v", merged.Refused)
+			}
+		})
+	}
+}
+
+// TestTooManyEntries: a record that we could not read again is not stored, and others are not lost
+// with it.
+func TestTooManyEntries(t *testing.T) {
+	slice := full(func() string { return "a" }, 1)
+	known := record.Originals{}
+	for _, device := range slice.Spec.Devices {
+		entries := map[record.Key]record.Entry{}
+		for i := range 200 {
+			entries[record.Key{Name: resourceapi.QualifiedName(fmt.Sprint("a", i))}] = record.Entry{Previous: []record.PreviousValue{{Value: text("y")}}}
+		}
+		known[device.Name] = record.Device{Entries: entries}
+	}
+	d, err := record.Read(record.Write{Incoming: slice, Old: slice, Known: known})
+	if err != nil {
+		t.Fatal(err)
+	}
+	merged := d.Merge(nil, nil)
+	if merged.Refused == nil || !strings.Contains(merged.Refused.Error(), "25600 attributes and capacities of devices, of at most 16384") || merged.Slice != slice {
+		t.Errorf("stored with a record of %d bytes: %v", len(merged.Slice.Annotations[record.Annotation]), merged.Refused)
+	}
+	data, left, err := record.EncodeRecords([]record.Record{{Driver: "d", Pool: "many", Originals: known},
+		{Driver: "d", Pool: "few", Originals: originalsOf(1, func(int) string { return "x" })}}, 1<<20)
+	if read, unreadable := record.DecodeRecords(data); err != nil || unreadable != nil || left != 1 || len(read) != 1 || read[0].Pool != "few" {
+		t.Errorf("%d left out, %d read: %v, %v", left, len(read), err, unreadable)
 	}
 }
 

@@ -67,11 +67,17 @@ func (l Originals) Records(driver, pool string) (records []Record) {
 // EncodeRecords returns as many records as fit into a number of bytes, compressed, and how
 // many were left out: the largest ones. Equal records have equal bytes; none have none.
 func EncodeRecords(records []Record, limit int) (data []byte, left int, err error) {
-	texts := make([][]byte, len(records))
-	for i, r := range records {
-		if texts[i], err = json.Marshal(encodedRecord{r.Driver, r.Pool, r.Originals.encoded()}); err != nil {
+	var texts [][]byte
+	for _, r := range records {
+		e := r.Originals.encoded()
+		if e.bounded() != nil { // DecodeRecords would refuse it, with all others
+			continue
+		}
+		text, err := json.Marshal(encodedRecord{r.Driver, r.Pool, e})
+		if err != nil {
 			return nil, len(records), fmt.Errorf("record of pool %s of driver %s: %w", r.Pool, r.Driver, err)
 		}
+		texts = append(texts, text)
 	}
 	slices.SortFunc(texts, func(a, b []byte) int { return cmp.Or(cmp.Compare(len(a), len(b)), bytes.Compare(a, b)) })
 	data, fit, err := packed.Lines(texts, limit)
