@@ -9,6 +9,7 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
 
 	"github.com/dra-steward/dra-steward/internal/controllers/materialize/record"
 )
@@ -29,12 +30,15 @@ type PoolOriginals struct {
 	sets     uint64
 }
 
-// A Pool is one of a driver.
-type Pool struct{ Driver, Name string }
+// A Pool is one of a driver. Node is that of its slices, empty for those that name none. A driver that
+// has the right to write slices of its own node only can give them the name of any pool: what they
+// say does not count for slices of other nodes. Upstream's policy does not let it write slices that
+// name no node.
+type Pool struct{ Driver, Name, Node string }
 
 // PoolOf is that of a slice.
 func PoolOf(slice *resourceapi.ResourceSlice) Pool {
-	return Pool{slice.Spec.Driver, slice.Spec.Pool.Name}
+	return Pool{slice.Spec.Driver, slice.Spec.Pool.Name, ptr.Deref(slice.Spec.NodeName, "")}
 }
 
 // How long a pool without slices is remembered, and how often these are looked for.
@@ -104,7 +108,7 @@ func (l *PoolOriginals) Learn(slice *resourceapi.ResourceSlice, now time.Time) {
 func (l *PoolOriginals) Seed(records []record.Record, stored iter.Seq[*resourceapi.ResourceSlice], now time.Time) {
 	said := map[Pool]record.Originals{}
 	for _, r := range records {
-		pool := Pool{r.Driver, r.Pool}
+		pool := Pool{r.Driver, r.Pool, r.Node}
 		if said[pool] == nil {
 			said[pool] = record.Originals{}
 		}

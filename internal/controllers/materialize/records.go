@@ -176,7 +176,7 @@ func (r *Recorder) mark(pool Pool, originals record.Originals) {
 		r.parts = map[Pool][]int{}
 	}
 	var parts []int
-	for part := range originals.Lasting().Records(pool.Driver, pool.Name) {
+	for part := range originals.Lasting().Records(pool.Driver, pool.Name, pool.Node) {
 		parts = append(parts, shardOf(pool, part))
 	}
 	if len(parts) > 0 {
@@ -199,7 +199,7 @@ func (r *Recorder) reconcile(ctx context.Context, now time.Time) {
 		if !slices.ContainsFunc(parts, due) {
 			continue
 		}
-		for part, record := range all[pool].Lasting().Records(pool.Driver, pool.Name) {
+		for part, record := range all[pool].Lasting().Records(pool.Driver, pool.Name, pool.Node) {
 			if at := parts[part]; due(at) {
 				records[at] = append(records[at], record)
 			}

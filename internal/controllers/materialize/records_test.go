@@ -130,6 +130,52 @@ func TestRecorder(t *testing.T) {
 	})
 }
 
+// TestOtherNode: what is known of a pool from slices of one node does not count for slices of another
+// node that name the same pool: for the webhook, for the controller, and after a restart.
+func TestOtherNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		publish := func(node, value string) *resourceapi.ResourceSlice {
+			s := own(slice(node, "a", 1, 1), value)
+			s.Spec.AllNodes, s.Spec.NodeName = nil, &node
+			return s
+		}
+		patched := merging(nil, rackPatch("p", "r1", "")).Merge(publish("node-a", "own"), nil, time.Now(), accept).Slice
+		v := viewOf(patched, publish("node-b", "r1"))
+		pools, client := &materialize.PoolOriginals{}, fake.NewClientset()
+		for s := range v.Snapshot().StoredSlices() {
+			pools.Learn(s, time.Now())
+		}
+		check := func(when string, pools *materialize.PoolOriginals) {
+			for node, want := range map[string]string{"node-a": "own", "node-b": "r1"} {
+				if got := rack(merging(pools).Merge(publish(node, "r1"), nil, time.Now(), accept).Slice); got != want {
+					t.Errorf("%s: %s publishes %q, want %q", when, node, got, want)
+				}
+			}
+		}
+		check("first", pools)
+
+		ctx, cancel := context.WithCancel(t.Context())
+		resyncer := materialize.NewResyncer(materialize.ResyncOptions{View: v, Mode: materialize.Materialize, PoolOriginals: pools,
+			Touch: func(_ context.Context, touch materialize.Touch) error {
+				if touch.Slice == "node-b" {
+					t.Errorf("the slice of the other node is written: %+v", touch)
+				}
+				return nil
+			}})
+		recorder := materialize.Recorder{Client: client.CoreV1().ConfigMaps("ours"), Prefix: "records", PoolOriginals: pools, View: v}
+		go func() { _ = resyncer.Run(ctx) }()
+		go func() { _ = recorder.Run(ctx) }()
+		<-time.After(30 * time.Second)
+		cancel()
+		synctest.Wait()
+		restarted := &materialize.PoolOriginals{}
+		if err := restarted.Load(t.Context(), client.CoreV1().ConfigMaps("ours"), "records", v); err != nil {
+			t.Fatal(err)
+		}
+		check("after a restart", restarted)
+	})
+}
+
 // TestRecorderForgets: no record is left of a device that its driver has dropped from a complete
 // pool, nor of one whose driver now publishes what a patch had written, together with another value,
 // and whose slice was created without the webhook.
@@ -297,7 +343,7 @@ func TestRecordNames(t *testing.T) {
 func TestLoadFaults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		data, _, err := record.EncodeRecords(record.Originals{"gpu-0": {Entries: map[record.Key]record.Entry{{Name: "dc.example.com/rack"}: {Patch: "p",
-			Written: record.Value{Attribute: &resourceapi.DeviceAttribute{StringValue: ptr.To("r1")}}}}}}.Records("gpu.example.com", "a"), 1<<20)
+			Written: record.Value{Attribute: &resourceapi.DeviceAttribute{StringValue: ptr.To("r1")}}}}}}.Records("gpu.example.com", "a", ""), 1<<20)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -183,7 +183,7 @@ func (r *Resyncer) due(differing map[Pool][]string, now time.Time) (pools []Pool
 		}
 	}
 	slices.SortFunc(pools, func(a, b Pool) int {
-		return cmp.Or(cmp.Compare(r.pauses[a].length, r.pauses[b].length), cmp.Compare(a.Driver, b.Driver), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(r.pauses[a].length, r.pauses[b].length), cmp.Compare(a.Driver, b.Driver), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Node, b.Node))
 	})
 	return pools
 }

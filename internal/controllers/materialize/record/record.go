@@ -18,7 +18,9 @@ import (
 // slices.
 type Record struct {
 	Driver, Pool string
-	Originals    Originals
+	// Node is that of the slices, empty for those that name none.
+	Node      string
+	Originals Originals
 }
 
 // recordDevices is how many devices one record has at most, as many as a slice.
@@ -31,6 +33,7 @@ const maxRecords = 64 << 20
 type encodedRecord struct {
 	Driver string `json:"driver"`
 	Pool   string `json:"pool"`
+	Node   string `json:"node,omitempty"`
 	encoded
 }
 
@@ -53,9 +56,9 @@ func (l Originals) Lasting() Originals {
 }
 
 // Records returns a record in parts that can be stored apart, of some devices each.
-func (l Originals) Records(driver, pool string) (records []Record) {
+func (l Originals) Records(driver, pool, node string) (records []Record) {
 	for names := range slices.Chunk(slices.Sorted(maps.Keys(l)), recordDevices) {
-		r := Record{Driver: driver, Pool: pool, Originals: make(Originals, len(names))}
+		r := Record{Driver: driver, Pool: pool, Node: node, Originals: make(Originals, len(names))}
 		for _, name := range names {
 			r.Originals[name] = l[name]
 		}
@@ -73,7 +76,7 @@ func EncodeRecords(records []Record, limit int) (data []byte, left int, err erro
 		if e.bounded() != nil { // DecodeRecords would refuse it, with all others
 			continue
 		}
-		text, err := json.Marshal(encodedRecord{r.Driver, r.Pool, e})
+		text, err := json.Marshal(encodedRecord{r.Driver, r.Pool, r.Node, e})
 		if err != nil {
 			return nil, len(records), fmt.Errorf("record of pool %s of driver %s: %w", r.Pool, r.Driver, err)
 		}
@@ -105,6 +108,6 @@ func DecodeRecords(data []byte) ([]Record, error) {
 		if err != nil {
 			return nil, err
 		}
-		records = append(records, Record{e.Driver, e.Pool, originals})
+		records = append(records, Record{e.Driver, e.Pool, e.Node, originals})
 	}
 }

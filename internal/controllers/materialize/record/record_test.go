@@ -31,7 +31,7 @@ func originalsOf(devices int, published func(int) string) record.Originals {
 // out, the largest first, and counted.
 func TestRecords(t *testing.T) {
 	originals := originalsOf(300, func(i int) string { return fmt.Sprint(i % 3) })
-	records := originals.Records("gpu.example.com", "a")
+	records := originals.Records("gpu.example.com", "a", "node-1")
 	if len(records) != 3 {
 		t.Fatalf("%d records", len(records))
 	}
@@ -48,8 +48,8 @@ func TestRecords(t *testing.T) {
 	}
 	all := record.Originals{}
 	for _, r := range read {
-		if r.Driver != "gpu.example.com" || r.Pool != "a" {
-			t.Errorf("a record of %s %s", r.Driver, r.Pool)
+		if r.Driver != "gpu.example.com" || r.Pool != "a" || r.Node != "node-1" {
+			t.Errorf("a record of %s %s %s", r.Driver, r.Pool, r.Node)
 		}
 		for device, entries := range r.Originals {
 			all[device] = entries
@@ -60,8 +60,8 @@ func TestRecords(t *testing.T) {
 	}
 
 	random := rand.New(rand.NewPCG(1, 2))
-	small := originalsOf(1, func(int) string { return "x" }).Records("gpu.example.com", "small")
-	large := originalsOf(128, func(int) string { return fmt.Sprint(random.Uint64(), random.Uint64()) }).Records("gpu.example.com", "large")
+	small := originalsOf(1, func(int) string { return "x" }).Records("gpu.example.com", "small", "")
+	large := originalsOf(128, func(int) string { return fmt.Sprint(random.Uint64(), random.Uint64()) }).Records("gpu.example.com", "large", "")
 	data, left, err = record.EncodeRecords(append(large, small...), 1000)
 	if read, _ = record.DecodeRecords(data); err != nil || left != 1 || len(data) > 1000 || len(read) != 1 || read[0].Pool != "small" {
 		t.Errorf("%d bytes, %d left, read %v, %v", len(data), left, read, err)
@@ -95,7 +95,7 @@ func TestLasting(t *testing.T) {
 // FuzzRecords: nothing that is read stops the program, and what can be read is written the
 // same again.
 func FuzzRecords(f *testing.F) {
-	data, _, err := record.EncodeRecords(originalsOf(2, func(int) string { return "x" }).Records("d", "p"), 1<<20)
+	data, _, err := record.EncodeRecords(originalsOf(2, func(int) string { return "x" }).Records("d", "p", ""), 1<<20)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -134,12 +134,12 @@ func TestRecordSizes(t *testing.T) {
 		for j := range 8 {
 			pool[fmt.Sprintf("gpu-%d", j)] = record.Device{View: record.View(random.Uint64()), Entries: map[record.Key]record.Entry{{Name: "model"}: {Published: text("A100"), Written: text("A100X"), Patch: "model"}}}
 		}
-		pools = append(pools, pool.Records("gpu.example.com", fmt.Sprintf("node-%04d", i))...)
+		pools = append(pools, pool.Records("gpu.example.com", fmt.Sprintf("node-%04d", i), fmt.Sprintf("node-%04d", i))...)
 	}
 	for what, tt := range map[string]struct {
 		records []record.Record
 		most    int
-	}{"a full slice": {full.Records("gpu.example.com", "a"), 64 << 10}, "1,000 pools": {pools, 96 << 10}} {
+	}{"a full slice": {full.Records("gpu.example.com", "a", ""), 64 << 10}, "1,000 pools": {pools, 96 << 10}} {
 		data, left, err := record.EncodeRecords(tt.records, 1<<20)
 		if err != nil || left > 0 || len(data) > tt.most {
 			t.Errorf("%s: %d bytes, at most %d; %d left, %v", what, len(data), tt.most, left, err)
