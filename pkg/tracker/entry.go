@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"iter"
 	"slices"
+	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -52,7 +53,7 @@ func publishedSlice(old *entry, stored *resourceapi.ResourceSlice) *resourceapi.
 	if old != nil && old.stored == stored {
 		return old.published
 	}
-	published, _ := record.Published(stored)
+	published, _ := record.Published(stored, time.Now())
 	return published
 }
 

@@ -209,7 +209,7 @@ func (p *patches) work(ctx context.Context) bool {
 		// Before the slices have been read; then List finds all of them new.
 		klog.FromContext(ctx).V(2).Info("Patches apply as soon as slices are synced", "err", err)
 	}
-	p.view.Rebuild(published)
+	p.view.Rebuild(published, time.Now())
 	return true
 }
 
@@ -242,5 +242,5 @@ func (p *patches) list(published []*resourceapi.ResourceSlice) ([]*resourceapi.R
 	if !p.isSettled() {
 		return nil, errNotRead
 	}
-	return p.view.List(published), nil
+	return p.view.List(published, time.Now()), nil
 }

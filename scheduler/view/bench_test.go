@@ -3,6 +3,7 @@ package view_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/client-go/tools/cache"
@@ -43,21 +44,21 @@ func BenchmarkList(b *testing.B) {
 				}
 				v.Put(p, nil)
 			}
-			v.Rebuild(published())
+			v.Rebuild(published(), time.Now())
 			for b.Loop() {
-				v.List(published())
+				v.List(published(), time.Now())
 			}
 		})
 	}
 	b.Run("a slice changes each time", func(b *testing.B) {
 		var v view.View
 		v.Put(rack("p", "r1", 1, ""), nil)
-		v.Rebuild(published())
+		v.Rebuild(published(), time.Now())
 		for i := 0; b.Loop(); i++ {
 			if err := store.Add(slice("n7", i)); err != nil {
 				b.Fatal(err)
 			}
-			v.List(published())
+			v.List(published(), time.Now())
 		}
 	})
 }
@@ -74,7 +75,7 @@ func BenchmarkRebuild(b *testing.B) {
 		p.Spec.Devices.Filter.Pool = ptr.To(fmt.Sprint("n", i))
 		v.Put(p, nil)
 	}
-	v.Rebuild(published)
+	v.Rebuild(published, time.Now())
 	for _, pool := range []*string{ptr.To("n7"), nil} {
 		b.Run(fmt.Sprint("of every slice ", pool == nil), func(b *testing.B) {
 			generation := int64(1)
@@ -83,7 +84,7 @@ func BenchmarkRebuild(b *testing.B) {
 				p := rack("p7", "r2", generation, "")
 				p.Spec.Devices.Filter.Pool = pool
 				v.Put(p, nil)
-				v.Rebuild(published)
+				v.Rebuild(published, time.Now())
 			}
 		})
 	}

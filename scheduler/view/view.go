@@ -11,6 +11,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -104,7 +105,7 @@ func (v *View) empty() bool {
 
 // Rebuild shows the patches as they are now on the slices that there are. List goes on
 // with what was before until it is done.
-func (v *View) Rebuild(published []*resourceapi.ResourceSlice) {
+func (v *View) Rebuild(published []*resourceapi.ResourceSlice, now time.Time) {
 	last, stale := v.shown.Load(), v.stale
 	from := last
 	if v.fresh {
@@ -116,14 +117,14 @@ func (v *View) Rebuild(published []*resourceapi.ResourceSlice) {
 		v.forget(last, &merged{})
 		return
 	}
-	next := v.merge(published, from, stale)
+	next := v.merge(published, from, stale, now)
 	v.shown.Store(next)
 	v.forget(last, next)
 }
 
 // List returns the slices with patches applied, those themselves where there is nothing to
 // apply, in any order. Nothing of it may be changed.
-func (v *View) List(published []*resourceapi.ResourceSlice) []*resourceapi.ResourceSlice {
+func (v *View) List(published []*resourceapi.ResourceSlice, now time.Time) []*resourceapi.ResourceSlice {
 	last := v.shown.Load()
 	if last == nil {
 		return published
@@ -131,7 +132,7 @@ func (v *View) List(published []*resourceapi.ResourceSlice) []*resourceapi.Resou
 	if len(published) == len(last.all) && sum(last.seed, published) == last.sum {
 		return last.all
 	}
-	next := v.merge(published, last, nil)
+	next := v.merge(published, last, nil, now)
 	// Unless a Rebuild was faster: then the next List finds the same again.
 	if v.shown.CompareAndSwap(last, next) {
 		v.forget(last, next)
@@ -150,7 +151,7 @@ func sum(seed maphash.Seed, published []*resourceapi.ResourceSlice) (sum uint64)
 }
 
 // merge applies patches to the slices that are new or that a stale patch selects.
-func (v *View) merge(published []*resourceapi.ResourceSlice, last *merged, stale []*patch.Patch) *merged {
+func (v *View) merge(published []*resourceapi.ResourceSlice, last *merged, stale []*patch.Patch, now time.Time) *merged {
 	next := &merged{
 		slices: make(map[*resourceapi.ResourceSlice]*resourceapi.ResourceSlice, len(published)),
 		all:    make([]*resourceapi.ResourceSlice, len(published)), seed: maphash.MakeSeed(),
@@ -162,7 +163,7 @@ func (v *View) merge(published []*resourceapi.ResourceSlice, last *merged, stale
 			shown = last.slices[slice]
 		}
 		if shown == nil || selected(stale, slice) {
-			shown = v.apply(slice)
+			shown = v.apply(slice, now)
 		}
 		next.slices[slice], next.all[i] = shown, shown
 	}
@@ -170,12 +171,12 @@ func (v *View) merge(published []*resourceapi.ResourceSlice, last *merged, stale
 }
 
 // apply locks for one slice at a time, so that List need not wait for a Rebuild.
-func (v *View) apply(slice *resourceapi.ResourceSlice) *resourceapi.ResourceSlice {
+func (v *View) apply(slice *resourceapi.ResourceSlice, now time.Time) *resourceapi.ResourceSlice {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
 	published := slice
 	if v.written {
-		published, _ = record.Published(slice) // one whose record cannot be read is taken as it is
+		published, _ = record.Published(slice, now) // one whose record cannot be read is taken as it is
 	}
 	if result := v.set.Apply(published); result != nil {
 		return result.Slice

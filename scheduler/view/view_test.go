@@ -45,7 +45,7 @@ func rack(name, value string, generation int64, class string) *v1alpha1.Resource
 func TestUntouched(t *testing.T) {
 	published := []*resourceapi.ResourceSlice{slice("n1", 1)}
 	var v view.View
-	if got := v.List(published); &got[0] != &published[0] {
+	if got := v.List(published, time.Now()); &got[0] != &published[0] {
 		t.Error("without patches the list must be the given one")
 	}
 	patch := rack("p", "r1", 1, "")
@@ -53,8 +53,8 @@ func TestUntouched(t *testing.T) {
 	if !v.Put(patch, nil) {
 		t.Error("a new patch is a change")
 	}
-	v.Rebuild(published)
-	if got := v.List(published); got[0] != published[0] {
+	v.Rebuild(published, time.Now())
+	if got := v.List(published, time.Now()); got[0] != published[0] {
 		t.Error("a slice that no patch touches must be the published one")
 	}
 }
@@ -109,13 +109,13 @@ func TestRandomHistories(t *testing.T) {
 			case 3:
 				delete(patches, name)
 				v.Delete(name)
-				v.Rebuild(list())
+				v.Rebuild(list(), time.Now())
 			default:
 				p := rack(name, fmt.Sprint("r", random.IntN(3)), int64(step), "")
 				p.Spec.Devices.Priority = ptr.To(random.Int64N(3))
 				patches[name] = p
 				v.Put(p, nil)
-				v.Rebuild(list())
+				v.Rebuild(list(), time.Now())
 			}
 			var objects []any
 			for _, s := range slices_ {
@@ -125,7 +125,7 @@ func TestRandomHistories(t *testing.T) {
 				objects = append(objects, p)
 			}
 			want := tracker.Merge(objects...)
-			got := v.List(list())
+			got := v.List(list(), time.Now())
 			if len(got) != len(slices_) || v.Len() != len(patches) {
 				t.Fatalf("seed %d step %d: %d slices, want %d", seed, step, len(got), len(slices_))
 			}
@@ -167,12 +167,12 @@ func TestWritten(t *testing.T) {
 				last = rack("p", fmt.Sprint("r", random.IntN(3)), int64(step), "")
 				v.Put(last, nil)
 			}
-			v.Rebuild([]*resourceapi.ResourceSlice{stored})
+			v.Rebuild([]*resourceapi.ResourceSlice{stored}, time.Now())
 			objects := []any{driver}
 			if last != nil {
 				objects = append(objects, last)
 			}
-			want, got := tracker.Merge(objects...).Get("n"), v.List([]*resourceapi.ResourceSlice{stored})[0]
+			want, got := tracker.Merge(objects...).Get("n"), v.List([]*resourceapi.ResourceSlice{stored}, time.Now())[0]
 			if !equality.Semantic.DeepEqual(got.Spec, want.Spec) {
 				t.Fatalf("seed %d step %d: got %v, want %v", seed, step, got.Spec, want.Spec)
 			}
@@ -182,7 +182,7 @@ func TestWritten(t *testing.T) {
 		}
 		v.Delete("p")
 		published := []*resourceapi.ResourceSlice{driver}
-		if v.Rebuild(published); v.List(published)[0] != driver {
+		if v.Rebuild(published, time.Now()); v.List(published, time.Now())[0] != driver {
 			t.Error("then slices are what they are")
 		}
 	}
@@ -218,18 +218,18 @@ func TestConcurrently(t *testing.T) {
 		defer close(done)
 		for i := range int64(200) {
 			v.Put(rack("p", fmt.Sprint("r", i), i+1, ""), nil)
-			v.Rebuild(published)
+			v.Rebuild(published, time.Now())
 		}
 	}()
 	for i := 0; ; i++ {
 		now := slices.Clone(published)
 		now[i%len(now)] = slice(now[i%len(now)].Name, i)
-		if got := v.List(now); len(got) != len(now) {
+		if got := v.List(now, time.Now()); len(got) != len(now) {
 			t.Fatalf("%d slices", len(got))
 		}
 		select {
 		case <-done:
-			for _, s := range v.List(published) {
+			for _, s := range v.List(published, time.Now()) {
 				if rack := s.Spec.Devices[0].Attributes["dc.example.com/rack"]; *rack.StringValue != "r199" {
 					t.Fatalf("%s: %s", s.Name, *rack.StringValue)
 				}

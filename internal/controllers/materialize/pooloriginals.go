@@ -76,7 +76,7 @@ func (l *PoolOriginals) Learn(slice *resourceapi.ResourceSlice, now time.Time) {
 		return
 	}
 	// Reads the record again. Admission waits for the mutex, so this comes before it.
-	published, _ := record.Published(slice)
+	published, _ := record.Published(slice, now)
 	pool := PoolOf(slice)
 	l.mutex.Lock()
 	defer l.mutex.Unlock()

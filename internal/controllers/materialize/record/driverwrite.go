@@ -49,11 +49,11 @@ type DriverWrite struct {
 // Published returns a stored slice as its driver published it; the slice itself where
 // nothing differs. It fails, and returns the stored slice, if the record cannot be read or has
 // an invalid value, which no API server has checked.
-func Published(slice *resourceapi.ResourceSlice) (*resourceapi.ResourceSlice, error) {
+func Published(slice *resourceapi.ResourceSlice, now time.Time) (*resourceapi.ResourceSlice, error) {
 	if slice.Annotations[Annotation] == "" {
 		return slice, nil
 	}
-	d, err := Read(Write{Incoming: slice, Old: slice})
+	d, err := Read(Write{Incoming: slice, Old: slice, Now: now})
 	if err == nil && d.Slice != slice {
 		err = d.fault()
 	}

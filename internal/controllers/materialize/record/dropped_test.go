@@ -2,6 +2,7 @@ package record_test
 
 import (
 	"testing"
+	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -45,7 +46,7 @@ func TestDroppedPolicy(t *testing.T) {
 	if value(stored) != "78Gi" {
 		t.Fatal(value(stored))
 	}
-	published, err := record.Published(stored)
+	published, err := record.Published(stored, time.Now())
 	if err != nil || value(published) != "80Gi" {
 		t.Errorf("published %s, want 80Gi (%v)", value(published), err)
 	}

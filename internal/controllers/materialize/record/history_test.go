@@ -231,7 +231,7 @@ func (w *world) check() {
 		originals, _ := record.OriginalsOf(w.stored)
 		w.t.Fatalf("after %q: -want +stored\n%s\nledger %+v", w.history, diff, originals)
 	}
-	published, err := record.Published(w.stored)
+	published, err := record.Published(w.stored, w.now)
 	if err != nil {
 		w.t.Fatal(err)
 	}

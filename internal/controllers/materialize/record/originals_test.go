@@ -90,7 +90,7 @@ func TestFull(t *testing.T) {
 			if *merged.Slice.Spec.Devices[127].Attributes["attribute_31"].StringValue != "patched 31" {
 				t.Error("not patched")
 			}
-			back, err := record.Published(roundTrip(t, merged.Slice))
+			back, err := record.Published(roundTrip(t, merged.Slice), time.Now())
 			if err != nil || !equality.Semantic.DeepEqual(back.Spec, slice.Spec) {
 				t.Errorf("not the originals: %v", err)
 			}
@@ -162,7 +162,7 @@ func TestKeep(t *testing.T) {
 	if *got["attribute_0"].StringValue != "patched 0" || *got["attribute_1"].StringValue != "b" {
 		t.Errorf("stored %v", got)
 	}
-	back, err := record.Published(kept.Slice)
+	back, err := record.Published(kept.Slice, time.Now())
 	if err != nil || *back.Spec.Devices[5].Attributes["attribute_0"].StringValue != "b" {
 		t.Errorf("published %v, %v", back.Spec.Devices[5], err)
 	}
@@ -203,6 +203,25 @@ func TestBelieved(t *testing.T) {
 	now = now.Add(time.Second)
 	if meant := write(adopted, answered, &none); value(meant) != "patched 0" || meant.Annotations[record.Annotation] != "" {
 		t.Errorf("the driver means it: %s %q", value(meant), meant.Annotations)
+	}
+}
+
+// TestPublishedExpires: a reader sees the value that the driver means, once a value of a patch counts as
+// its own again, also while the webhook is down.
+func TestPublishedExpires(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	until := now.Add(record.GracePeriod)
+	text, err := record.Originals{"gpu-0": {Entries: map[record.Key]record.Entry{{Name: "attribute_0"}: {Published: text("a"),
+		Previous: []record.PreviousValue{{Value: text("patched"), Until: until.Unix()}}}}}}.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored := record.With(full(func() string { return "patched" }, 1), text)
+	for at, want := range map[time.Time]string{until.Add(-time.Second): "a", until: "patched"} {
+		published, err := record.Published(stored, at)
+		if err != nil || *published.Spec.Devices[0].Attributes["attribute_0"].StringValue != want {
+			t.Errorf("at %s: %v, %v, want %q", at, published.Spec.Devices[0], err, want)
+		}
 	}
 }
 
@@ -290,7 +309,7 @@ func TestInvalidOriginals(t *testing.T) {
 		slice.Spec.Devices[1].AllowMultipleAllocations = ptr.To(true)
 		slice.Spec.Devices[1].Capacity = map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{"memory": {Value: resource.MustParse("1")}}
 		slice.Annotations = map[string]string{record.Annotation: `{"d":["` + slice.Spec.Devices[1].Name + `"],"g":[{"p":"p",` + published + `,"d":[0]}]}`}
-		got, err := record.Published(slice)
+		got, err := record.Published(slice, time.Time{})
 		if want == "" {
 			if err != nil || got == slice {
 				t.Errorf("%s: got the stored slice: %t, %v", published, got == slice, err)

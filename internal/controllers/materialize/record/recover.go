@@ -14,7 +14,7 @@ func Recover(slice *resourceapi.ResourceSlice, known Originals, now time.Time) (
 	if len(known) == 0 {
 		return "", nil
 	}
-	published, err := Published(slice)
+	published, err := Published(slice, now)
 	if err != nil {
 		published = slice
 	}
