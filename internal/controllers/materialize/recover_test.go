@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-logr/logr"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
@@ -35,6 +36,36 @@ func TestRecovers(t *testing.T) {
 			synctest.Test(t, tt.test)
 		})
 	}
+}
+
+// TestRecoversNothingNew: a driver publishes the value of a patch for one device, together with another
+// value of another device. The controller does not take that for a value that a webhook has forgotten.
+func TestRecoversNothingNew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, pools := rackPatch("p", "r1", ""), &materialize.PoolOriginals{}
+		webhook := merging(nil, p)
+		stored := webhook.Merge(own(slice("s", "a", 2, 1), "own"), nil, time.Now(), accept).Slice
+		pools.Learn(stored, time.Now())
+		next := stored.DeepCopy()
+		next.Spec.Devices = own(slice("s", "a", 2, 1), "own").Spec.Devices
+		next.Spec.Devices[0].Attributes["dc.example.com/rack"] = resourceapi.DeviceAttribute{StringValue: ptr.To("r1")}
+		next.Spec.Devices[1].Attributes["attribute_0"] = resourceapi.DeviceAttribute{StringValue: ptr.To("another")}
+		stored = webhook.Merge(next, stored, time.Now(), accept).Slice
+		pools.Learn(stored, time.Now())
+		resyncer := materialize.NewResyncer(materialize.ResyncOptions{View: viewOf(stored, p), Mode: materialize.Materialize, PoolOriginals: pools,
+			Touch: func(_ context.Context, touch materialize.Touch) error {
+				t.Errorf("touched: %+v", touch)
+				return nil
+			}})
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { _ = resyncer.Run(ctx) }()
+		<-time.After(10 * time.Second)
+		cancel()
+		synctest.Wait()
+		if got := rack(merging(pools).Merge(stored, stored, time.Now(), accept).Slice); got != "r1" {
+			t.Errorf("without the patch the device has the value %q, want r1: the driver publishes it", got)
+		}
+	})
 }
 
 type recovery struct {

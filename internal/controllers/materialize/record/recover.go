@@ -37,15 +37,21 @@ func Recover(slice *resourceapi.ResourceSlice, known Originals, now time.Time) (
 }
 
 // Forgotten returns the names of the devices of a slice, as [Published] returns it, that were
-// published with a value that we wrote, or did, and are otherwise as their driver said.
+// published with a value that we wrote, or did, and are otherwise as their driver said. There are none
+// if their driver says something else of any device that is known: that is a new publication, in
+// which all values are its own.
 func (l Originals) Forgotten(published *resourceapi.ResourceSlice, now time.Time) map[string]bool {
 	var forgotten map[string]bool
 	for i := range published.Spec.Devices {
-		if device := &published.Spec.Devices[i]; l.Explains(device, now) {
+		device := &published.Spec.Devices[i]
+		switch said := l[device.Name]; {
+		case l.Explains(device, now):
 			if forgotten == nil {
 				forgotten = map[string]bool{}
 			}
 			forgotten[device.Name] = true
+		case said.View != 0 && said.View != viewOf(device):
+			return nil
 		}
 	}
 	return forgotten
