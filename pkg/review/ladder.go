@@ -59,6 +59,7 @@ func ruleIDs() []string {
 }
 
 // always are the defaults that go on in the mode observe: who re-applies the manifest of
-// a claim whose tolerations were rewritten must not be refused, and a DeviceDrain, which
-// is our own, keeps the settings that it began with.
-var always = []string{"toleration-rewrite", "drain-settings"}
+// a claim whose tolerations were rewritten must not be refused, a DeviceDrain, which is our
+// own, keeps the settings that it began with, and patches are written into slices and taken
+// out as patches.mode says, which an administrator sets for that alone.
+var always = []string{"toleration-rewrite", "drain-settings", materializeID}

@@ -1,13 +1,22 @@
 package review_test
 
 import (
+	"encoding/json"
+	"iter"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/go-logr/logr"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/review"
 	"github.com/dra-steward/dra-steward/pkg/validate"
@@ -107,6 +116,44 @@ func TestModes(t *testing.T) {
 				t.Errorf("who writes sees %v", mutated.Findings)
 			}
 		})
+	}
+}
+
+// TestObserveWritesPatches: in the mode observe, patches are written into slices, and taken out, as the
+// administrator asks for apart from the mode.
+func TestObserveWritesPatches(t *testing.T) {
+	p := &v1alpha1.ResourceSlicePatch{ObjectMeta: metav1.ObjectMeta{Name: "p"}}
+	p.Spec.Devices.Attributes = map[resourceapi.FullyQualifiedName]v1alpha1.NullableDeviceAttribute{
+		"dc.example.com/rack": {DeviceAttribute: resourceapi.DeviceAttribute{StringValue: ptr.To("r1")}}}
+	driver := &resourceapi.ResourceSlice{TypeMeta: metav1.TypeMeta{APIVersion: "resource.k8s.io/v1", Kind: "ResourceSlice"}, ObjectMeta: metav1.ObjectMeta{Name: "s"},
+		Spec: resourceapi.ResourceSliceSpec{Driver: "gpu.example.com", AllNodes: ptr.To(true), Devices: []resourceapi.Device{{Name: "gpu-0"}}}}
+	merger := func(mode materialize.Mode, patches ...*v1alpha1.ResourceSlicePatch) *materialize.Merger {
+		return materialize.NewMerger(mode, materialize.Patches{
+			All: func() iter.Seq[*v1alpha1.ResourceSlicePatch] { return slices.Values(patches) }, Known: func() bool { return true }}, nil, nil, logr.Discard())
+	}
+	patched := merger(materialize.Materialize, p).Merge(driver, nil, time.Now(), review.AcceptableSlice).Slice
+	for what, tt := range map[string]struct {
+		merger *materialize.Merger
+		stored *resourceapi.ResourceSlice
+	}{
+		"written":                  {merger(materialize.Materialize, p), driver},
+		"taken out with its patch": {merger(materialize.Materialize), patched},
+		"restored":                 {merger(materialize.Restore), patched},
+		"off":                      {merger(materialize.None), patched},
+	} {
+		reviewer, err := review.New(v1alpha1.StewardConfiguration{Mode: v1alpha1.ModeObserve})
+		if err != nil {
+			t.Fatal(err)
+		}
+		reviewer.InCluster, reviewer.Slices = true, tt.merger
+		object, err := json.Marshal(tt.stored)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := reviewer.Mutate(review.Request{Kind: resourceapi.SchemeGroupVersion.WithKind("ResourceSlice"), Object: object, Old: object, Now: time.Now()})
+		if err != nil || len(answer.Changes) == 0 || len(answer.Withheld) > 0 {
+			t.Errorf("%s: %d changes, %d withheld, %v", what, len(answer.Changes), len(answer.Withheld), err)
+		}
 	}
 }
 
