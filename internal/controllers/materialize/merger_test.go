@@ -239,6 +239,35 @@ func TestResyncer(t *testing.T) {
 	})
 }
 
+// TestStateOfLists: a list is not written into slices. The state counts it apart from the values that
+// slices should have, before and after these are written.
+func TestStateOfLists(t *testing.T) {
+	for _, merged := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			lists, some := rackPatch("lists", "r1", ""), rackPatch("some", "r1", "")
+			lists.Spec.Devices.Attributes = map[resourceapi.FullyQualifiedName]v1alpha1.NullableDeviceAttribute{
+				"dc.example.com/list": {DeviceAttribute: resourceapi.DeviceAttribute{IntValues: []int64{1, 2}}}}
+			some.Spec.Devices.Attributes["dc.example.com/other"] = v1alpha1.NullableDeviceAttribute{DeviceAttribute: resourceapi.DeviceAttribute{IntValues: []int64{1}}}
+			stored := slice("s", "a", 2, 1)
+			if merged {
+				stored = merging(nil, lists, some).Merge(stored, nil, time.Now(), accept).Slice
+			}
+			resyncer := materialize.NewResyncer(materialize.ResyncOptions{View: viewOf(lists, some, stored), Mode: materialize.Materialize,
+				Touch: func(context.Context, materialize.Touch) error { return nil }})
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() { _ = resyncer.Run(ctx) }()
+			<-time.After(500 * time.Millisecond)
+			cancel()
+			synctest.Wait()
+			for name, values := range map[string]int{"lists": 0, "some": 2} {
+				if got := resyncer.State().Patch(name); got.Values != values || got.Blocked != 2 {
+					t.Errorf("merged is %t: of %s, %d values are to be written and %d left out, want %d and 2", merged, name, got.Values, got.Blocked, values)
+				}
+			}
+		})
+	}
+}
+
 // TestElsewhere: nothing is touched while a scheduler applies patches, also not when that
 // cannot be asked any more; a restore is not kept from its work.
 func TestElsewhere(t *testing.T) {

@@ -89,6 +89,8 @@ type verdict struct {
 	merged    record.Merged
 	count     record.Count
 	patches   []string
+	// values is the number of values of each patch that the slice has, or should have.
+	values map[string]int
 }
 
 type pause struct {
@@ -271,7 +273,7 @@ func (r *Resyncer) verdict(view *tracker.Snapshot, stored *resourceapi.ResourceS
 	own, _ := record.OriginalsOf(stored)
 	v.count = own.Count()
 	v.differs = v.differs || !record.SameDevices(stored, v.merged.Slice) || !own.SameInForce(v.merged.Originals)
-	v.patches = patchesOf(result, own)
+	v.patches, v.values = patchesOf(result, own), valuesOf(v.merged.Originals)
 	return v
 }
 
@@ -295,6 +297,8 @@ type PatchState struct {
 	// Blocked are the devices without a part of it, What the part in one.
 	Blocked int
 	What    string
+	// Values is the number of its values that slices have, or should have.
+	Values int
 	// Elsewhere is that of the State.
 	Elsewhere string
 }
@@ -329,6 +333,9 @@ func (r *Resyncer) sum() *State {
 		}
 		for _, name := range v.patches {
 			s.add(name, v)
+		}
+		for name, n := range v.values {
+			s.of(name).Values += n
 		}
 		for _, b := range v.merged.Blocked {
 			p := s.of(b.Patch)

@@ -91,6 +91,19 @@ func patchesOf(result *patch.Result, originals record.Originals) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
+// valuesOf counts the values of each patch.
+func valuesOf(originals record.Originals) map[string]int {
+	values := map[string]int{}
+	for _, device := range originals {
+		for _, e := range device.Entries {
+			if e.InForce() {
+				values[e.Patch]++
+			}
+		}
+	}
+	return values
+}
+
 // ResyncMetrics count touches, and the slices that wait for one. A nil one counts nothing.
 type ResyncMetrics struct {
 	touches *prometheus.CounterVec

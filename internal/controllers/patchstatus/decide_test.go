@@ -8,6 +8,7 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -175,6 +176,32 @@ func reportOf(t *testing.T, p *v1alpha1.ResourceSlicePatch, others ...any) track
 	}
 	t.Fatal("no report")
 	return tracker.PatchReport{}
+}
+
+// TestWritten: Applied is true only if slices have some of the patch.
+func TestWritten(t *testing.T) {
+	const what = "attributes[example.com/color] in device a: NoLists"
+	for name, tt := range map[string]struct {
+		written Written
+		want    string
+	}{
+		"not in use":      {Written{}, "True Patched"},
+		"in all slices":   {Written{Values: 2}, "True Patched"},
+		"some left out":   {Written{Values: 1, Blocked: 1, What: what}, "True Patched"},
+		"all left out":    {Written{Blocked: 2, What: what}, "False Refused"},
+		"not yet written": {Written{Values: 2, Differing: 1}, "False NotWritten"},
+		"refused":         {Written{Refused: 1, Why: "too large"}, "False Refused"},
+		"elsewhere":       {Written{Elsewhere: "a scheduler"}, "False TwoModes"},
+	} {
+		status := decide(reportOf(t, colored("red"), slice("s", "a", "b")), true, tt.written, metav1.Now())
+		c := meta.FindStatusCondition(status.Conditions, v1alpha1.PatchApplied)
+		if got := fmt.Sprintf("%s %s", c.Status, c.Reason); got != tt.want {
+			t.Errorf("%s: Applied is %s (%s), want %s", name, got, c.Message, tt.want)
+		}
+		if conflicting := meta.IsStatusConditionTrue(status.Conditions, v1alpha1.PatchConflicting); conflicting != (tt.written.Blocked > 0) {
+			t.Errorf("%s: Conflicting is %t", name, conflicting)
+		}
+	}
 }
 
 // TestMessagesAreBounded: what an expression says may be long, a condition may not.

@@ -309,6 +309,8 @@ type Written struct {
 	// one.
 	Blocked int
 	What    string
+	// Values is the number of values that slices have, or should have.
+	Values int
 	// Elsewhere is what else applies patches, so that none is written, or "".
 	Elsewhere string
 }
@@ -332,6 +334,8 @@ func (w Written) applied(c metav1.Condition) metav1.Condition {
 		return condition(v1alpha1.PatchApplied, false, ReasonTwoModes, "ResourceSlices are not written: "+w.Elsewhere)
 	case w.Refused > 0:
 		return condition(v1alpha1.PatchApplied, false, ReasonRefused, fmt.Sprintf("%d ResourceSlices cannot have it: %s", w.Refused, w.Why))
+	case w.Blocked > 0 && w.Values == 0:
+		return condition(v1alpha1.PatchApplied, false, ReasonRefused, fmt.Sprintf("none of its %d values can be written into slices, such as %s", w.Blocked, w.What))
 	case w.Differing > 0:
 		return condition(v1alpha1.PatchApplied, false, ReasonNotWritten, fmt.Sprintf("%d ResourceSlices do not have it yet", w.Differing))
 	}
