@@ -83,18 +83,19 @@ func (m *Merger) Merge(incoming, old *resourceapi.ResourceSlice, now time.Time, 
 	if err != nil {
 		m.log.Error(err, "Cannot read the recorded values of a driver", "slice", incoming.Name, "pool", incoming.Spec.Pool.Name, "driver", incoming.Spec.Driver)
 	}
+	fits := func(slice *resourceapi.ResourceSlice) error { return acceptable(written.Slice, slice) }
 	var merged record.Merged
 	switch {
 	case mode != Materialize:
 		merged = written.Merge(nil, nil)
 	case !m.patches.Known():
-		merged = written.Keep()
+		merged = written.Keep(fits)
 	default:
 		all := m.all()
 		evaluation := m.known.take(incoming.Name).Next(written.Slice)
 		result := evaluation.Apply(all)
 		m.known.put(written.Slice, evaluation, len(all))
-		merged = written.Merge(&result, func(slice *resourceapi.ResourceSlice) error { return acceptable(written.Slice, slice) })
+		merged = written.Merge(&result, fits)
 	}
 	if merged.Refused != nil {
 		m.log.Error(merged.Refused, "Published without patches", "slice", incoming.Name, "pool", incoming.Spec.Pool.Name, "driver", incoming.Spec.Driver)

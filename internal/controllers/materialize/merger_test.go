@@ -109,6 +109,27 @@ func TestMerger(t *testing.T) {
 	}
 }
 
+// TestKeepsWhatFits: while patches are not known, the driver publishes as many attributes as a device may
+// have. The value in force is left out, and the driver can publish.
+func TestKeepsWhatFits(t *testing.T) {
+	known := true
+	m := materialize.NewMerger(materialize.Materialize, materialize.Patches{
+		All: func() iter.Seq[*v1alpha1.ResourceSlicePatch] {
+			return slices.Values([]*v1alpha1.ResourceSlicePatch{rackPatch("p", "r1", "")})
+		},
+		Known: func() bool { return known }, Class: func(string) *resourceapi.DeviceClass { return nil },
+	}, nil, nil, logr.Discard())
+	stored := m.Merge(slice("s", "a", 1, 31), nil, time.Now(), review.AcceptableSlice).Slice
+	if rack(stored) != "r1" {
+		t.Fatalf("stored: %q", rack(stored))
+	}
+	known = false
+	merged := m.Merge(slice("s", "a", 1, 32), stored, time.Now(), review.AcceptableSlice)
+	if n := len(merged.Slice.Spec.Devices[0].Attributes); n != 32 || merged.Refused == nil || rack(merged.Slice) != "" {
+		t.Errorf("%d attributes, %q, refused: %v", n, rack(merged.Slice), merged.Refused)
+	}
+}
+
 // TestMergerRemembers: what an expression said of a device does not outlive a change of it, a
 // change of the patch, or a slice of that name of another driver.
 func TestMergerRemembers(t *testing.T) {

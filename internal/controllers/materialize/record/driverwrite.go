@@ -299,13 +299,23 @@ func (d *DriverWrite) Merge(result *patch.Result, acceptable func(*resourceapi.R
 		return d.store(d.Slice, nil)
 	}
 	slice, blocked := d.without(result)
+	merged := d.storeOrPublish(slice, winners(result, d.Slice.Spec.Driver), acceptable)
+	if merged.Refused == nil {
+		merged.Blocked = blocked
+	}
+	return merged
+}
+
+// storeOrPublish makes what is to be stored of a slice with values of patches, or what the driver says
+// if that is refused.
+func (d *DriverWrite) storeOrPublish(slice *resourceapi.ResourceSlice, winner func(device int, k Key) string, acceptable func(*resourceapi.ResourceSlice) error) Merged {
 	var refused error
 	if acceptable != nil {
 		refused = acceptable(slice)
 	}
 	if refused == nil {
-		merged := d.store(slice, winners(result, d.Slice.Spec.Driver))
-		if merged.Blocked = blocked; merged.Refused == nil {
+		merged := d.store(slice, winner)
+		if merged.Refused == nil {
 			return merged
 		}
 		refused = merged.Refused
@@ -316,8 +326,8 @@ func (d *DriverWrite) Merge(result *patch.Result, acceptable func(*resourceapi.R
 }
 
 // Keep returns what is to be stored while it is not known which patches there are: what
-// was in force stays so.
-func (d *DriverWrite) Keep() Merged {
+// was in force stays so, as far as it is acceptable. acceptable may be nil.
+func (d *DriverWrite) Keep(acceptable func(*resourceapi.ResourceSlice) error) Merged {
 	slice := *d.Slice
 	slice.Spec.Devices = slices.Clone(slice.Spec.Devices)
 	patches := map[string]map[Key]string{}
@@ -339,7 +349,10 @@ func (d *DriverWrite) Keep() Merged {
 			}
 		}
 	}
-	return d.store(&slice, func(device int, k Key) string { return patches[slice.Spec.Devices[device].Name][k] })
+	if len(patches) == 0 {
+		return d.store(d.Slice, nil)
+	}
+	return d.storeOrPublish(&slice, func(device int, k Key) string { return patches[slice.Spec.Devices[device].Name][k] }, acceptable)
 }
 
 // without removes from a result what cannot be written.

@@ -157,7 +157,7 @@ func TestKeep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kept := d.Keep()
+	kept := d.Keep(nil)
 	got := kept.Slice.Spec.Devices[5].Attributes
 	if *got["attribute_0"].StringValue != "patched 0" || *got["attribute_1"].StringValue != "b" {
 		t.Errorf("stored %v", got)
