@@ -364,7 +364,7 @@ func compressed(t *testing.T, text string) string {
 }
 
 // TestMemoryOfRecords: a record of a few KB that would expand to many values is refused before it
-// does, and its driver publishes all the same.
+// does, and its driver can still publish.
 func TestMemoryOfRecords(t *testing.T) {
 	const most = 100 << 20
 	for name, text := range expanding() {
