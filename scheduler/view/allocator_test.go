@@ -3,6 +3,7 @@ package view_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -50,8 +51,8 @@ func withPatch(memory resourceapi.DeviceCapacity) []*resourceapi.ResourceSlice {
 	var v view.View
 	v.Put(p, nil)
 	published := []*resourceapi.ResourceSlice{sharedDevices()}
-	v.Rebuild(published)
-	return v.List(published)
+	v.Rebuild(published, time.Unix(1e9, 0))
+	return v.List(published, time.Unix(1e9, 0))
 }
 
 // withRecord shows a slice with the text of a record.
@@ -59,8 +60,8 @@ func withRecord(text string) []*resourceapi.ResourceSlice {
 	var v view.View
 	v.Written(true)
 	published := []*resourceapi.ResourceSlice{record.With(sharedDevices(), text)}
-	v.Rebuild(published)
-	return v.List(published)
+	v.Rebuild(published, time.Unix(1e9, 0))
+	return v.List(published, time.Unix(1e9, 0))
 }
 
 // sharedDevices is a slice with the devices bad and good, whose 80Gi claims share.
