@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
+	"github.com/dra-steward/dra-steward/internal/controllers/drain"
 	"github.com/dra-steward/dra-steward/internal/fleet"
 	"github.com/dra-steward/dra-steward/internal/why"
 	"github.com/dra-steward/dra-steward/pkg/usage"
@@ -97,7 +99,7 @@ func (s *Server) explainClaim(ctx context.Context, in fleet.Input, claim *resour
 	}
 	ctx, cancel := context.WithTimeout(ctx, predictTime)
 	defer cancel()
-	v.answer(whyCluster(in).ExplainClaim(ctx, claim, user))
+	v.answer(s.whyCluster(in).ExplainClaim(ctx, claim, user))
 }
 
 func (s *Server) podPage(ctx context.Context, r *http.Request, now *shown) (page, error) {
@@ -133,7 +135,9 @@ func (s *Server) podView(ctx context.Context, now *shown, in fleet.Input, pod *c
 	v := s.newPodView(now.fleet, in, pod)
 	ctx, cancel := context.WithTimeout(ctx, predictTime)
 	defer cancel()
-	v.answer(whyCluster(in).ExplainPod(ctx, pod))
+	w := s.whyCluster(in)
+	w.Events = s.eventsOfClaims(ctx, pod)
+	v.answer(w.ExplainPod(ctx, pod))
 	return v
 }
 
@@ -189,9 +193,36 @@ func chartOf(claim string, r why.Request) chart {
 	return c
 }
 
-func whyCluster(in fleet.Input) why.Cluster {
-	return why.Cluster{Now: time.Now(), View: in.View, Claims: in.Claims, Nodes: in.Nodes, NoClasses: in.NoClasses, IncompletePools: in.IncompletePools, Notes: in.Notes, Gates: in.Gates,
+// whyCluster is what is known of the cluster.
+func (s *Server) whyCluster(in fleet.Input) why.Cluster {
+	return why.Cluster{Now: time.Now(), View: in.View, Claims: in.Claims, Nodes: in.Nodes, NoClasses: in.NoClasses, IncompletePools: in.IncompletePools, Notes: in.Notes, Gates: in.Gates, Lift: s.lift,
 		Surroundings: why.Surroundings{Pods: in.Pods, Templates: in.Templates, Groups: in.Groups, NoGroups: in.NoGroups}}
+}
+
+// eventsOfClaims reads the events of a pod of which a claim is not made: they say why.
+func (s *Server) eventsOfClaims(ctx context.Context, pod *corev1.Pod) []*corev1.Event {
+	if s.options.Events == nil || !slices.ContainsFunc(pod.Spec.ResourceClaims, func(r corev1.PodResourceClaim) bool {
+		_, _, err := resourceclaim.Name(pod, &r)
+		return errors.Is(err, resourceclaim.ErrClaimNotFound)
+	}) {
+		return nil
+	}
+	events, err := s.options.Events(ctx, pod.Namespace, "Pod", pod.Name)
+	if err != nil {
+		return nil // the page says so where it shows the events
+	}
+	return events
+}
+
+// lift is the command of dra-steward that ends the taint of a rule, empty for a rule that it has not created.
+func (s *Server) lift(rule *resourceapi.DeviceTaintRule) string {
+	switch name, _ := drain.OwnerOf(rule); {
+	case name != "":
+		return s.command("drain", "--cancel", name)
+	case untaints(rule):
+		return s.command("untaint", targetOf(rule.Spec.DeviceSelector).String(), rule.Spec.Taint.Key)
+	}
+	return ""
 }
 
 // uses reports whether a pod has a claim.
