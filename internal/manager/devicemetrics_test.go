@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
@@ -72,6 +73,35 @@ func TestDeviceMetrics(t *testing.T) {
 	}
 	if problems, err := testutil.GatherAndLint(registry); err != nil || len(problems) != 0 {
 		t.Errorf("%v, %v", problems, err)
+	}
+}
+
+// TestSharedDevices: a device that claims of several classes share has the same class at each scrape.
+func TestSharedDevices(t *testing.T) {
+	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
+	for _, class := range []string{"gold", "silver", "bronze"} {
+		claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: class}}
+		claim.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "gpu", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: class}}}
+		claim.Status.Allocation = &resourceapi.AllocationResult{}
+		claim.Status.Allocation.Devices.Results = []resourceapi.DeviceRequestAllocationResult{{Request: "gpu", Driver: "gpu.example.com", Pool: "node-1", Device: "gpu-0", ShareID: ptr.To(types.UID(class))}}
+		if err := store.Add(claim); err != nil {
+			t.Fatal(err)
+		}
+	}
+	registry := prometheus.NewPedanticRegistry()
+	all := []usage.DeviceID{{Driver: "gpu.example.com", Pool: "node-1", Device: "gpu-0"}}
+	if err := NewDeviceMetrics(registry, store, func() iter.Seq[usage.DeviceID] { return slices.Values(all) }); err != nil {
+		t.Fatal(err)
+	}
+	const want = `
+# HELP dra_steward_devices_held Devices that are allocated to claims, by driver and by the DeviceClass of the request, the first by name for a device that claims share; admin access is not counted. Pairs beyond the 100 with the most devices have the labels "".
+# TYPE dra_steward_devices_held gauge
+dra_steward_devices_held{class="bronze",driver="gpu.example.com"} 1
+`
+	for range 50 { // a store has no order
+		if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "dra_steward_devices_held"); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

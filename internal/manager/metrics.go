@@ -89,7 +89,7 @@ func NewDeviceMetrics(registerer prometheus.Registerer, claims cache.Store, all 
 			"Devices in ResourceSlices, by driver and state: held (allocated to a claim, admin access not counted) or free. Drivers beyond the 100 with the most devices have the label \"\".",
 			[]string{"driver", "state"}, nil),
 		held: prometheus.NewDesc("dra_steward_devices_held",
-			"Devices that are allocated to claims, by driver and by the DeviceClass of the request; admin access is not counted. Pairs beyond the 100 with the most devices have the labels \"\".",
+			"Devices that are allocated to claims, by driver and by the DeviceClass of the request, the first by name for a device that claims share; admin access is not counted. Pairs beyond the 100 with the most devices have the labels \"\".",
 			[]string{"driver", "class"}, nil),
 		claims: claims, all: all,
 	})
@@ -131,14 +131,18 @@ func (m *deviceMetrics) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// addHeld adds the devices of a claim, with the class of their request.
+// addHeld adds the devices of a claim, with the class of their request: the first by name of those that share a
+// device, since claims have no order.
 func addHeld(held map[usage.DeviceID]string, claim *resourceapi.ResourceClaim) {
 	if claim.Status.Allocation == nil {
 		return
 	}
 	for _, result := range claim.Status.Allocation.Devices.Results {
 		if result.AdminAccess == nil || !*result.AdminAccess {
-			held[usage.DeviceID{Driver: result.Driver, Pool: result.Pool, Device: result.Device}] = classOf(claim, result.Request)
+			id, class := usage.DeviceID{Driver: result.Driver, Pool: result.Pool, Device: result.Device}, classOf(claim, result.Request)
+			if other, shared := held[id]; !shared || class < other {
+				held[id] = class
+			}
 		}
 	}
 }
