@@ -4,10 +4,13 @@ import (
 	"fmt"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/dra-steward/dra-steward/internal/capacity"
+	"github.com/dra-steward/dra-steward/internal/gates"
+	"github.com/dra-steward/dra-steward/internal/placement"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 )
 
@@ -81,5 +84,49 @@ func TestPartitions(t *testing.T) {
 	eight := capacity.Cluster{View: tracker.Merge(append(partitioned("node-1", 8), partitioned("node-2", 8)...)...)}
 	if got, want := text(report(t, eight, capacity.Scope{}, capacity.ByNode).Total), "total 160 allocatable 112 excluded 48 fits ≤112 ≤56 ≤28 ≤14"; got != want {
 		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// TestInvalidCounters: no device of a pool is allocatable, and none is allocated, where a device consumes a counter
+// that the pool does not define, or a counter set is defined twice.
+func TestInvalidCounters(t *testing.T) {
+	set := func(name, counter string) resourceapi.CounterSet {
+		return resourceapi.CounterSet{Name: name, Counters: map[string]resourceapi.Counter{counter: {Value: resource.MustParse("10")}}}
+	}
+	const valid, invalid = "total 4 allocatable 4 fits 4 2 1 0", "total 4 unreachable 4 fits 0 0 0 0"
+	for _, tt := range []struct {
+		name  string
+		sets  []resourceapi.CounterSet
+		gates map[string]bool
+		want  string
+	}{
+		{"defined", []resourceapi.CounterSet{set("gpu", "memory"), set("other", "memory")}, nil, valid},
+		{"no counter set", nil, nil, invalid},
+		{"another counter set", []resourceapi.CounterSet{set("other", "memory")}, nil, invalid},
+		{"another counter", []resourceapi.CounterSet{set("gpu", "other")}, nil, invalid},
+		{"a counter set twice", []resourceapi.CounterSet{set("gpu", "memory"), set("gpu", "other")}, nil, invalid},
+		{"without partitions", nil, map[string]bool{"DRAPartitionableDevices": false}, "total 4 allocatable 3 unreachable 1 fits 3 1 0 0"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			devices := slice("node-1", gpus(4, nil)...)
+			devices.Spec.Pool.ResourceSliceCount = int64(1 + len(tt.sets))
+			devices.Spec.Devices[0].ConsumesCounters = []resourceapi.DeviceCounterConsumption{{CounterSet: "gpu", Counters: map[string]resourceapi.Counter{"memory": {Value: resource.MustParse("1")}}}}
+			objects := []any{devices, classOf("any", "true")}
+			for i, one := range tt.sets {
+				s := slice("node-1")
+				s.Name, s.Spec.Pool, s.Spec.SharedCounters = fmt.Sprint("counters-", i), devices.Spec.Pool, []resourceapi.CounterSet{one}
+				objects = append(objects, s)
+			}
+			view, nodes, known := tracker.Merge(objects...), []*corev1.Node{large("node-1", "16")}, gates.With(tt.gates, 36, "a test")
+			if got := text(report(t, capacity.Cluster{View: view, Nodes: nodes, Gates: known}, capacity.Scope{Class: "any"}, capacity.ByDriver).Total); got != tt.want {
+				t.Errorf("%s\nwant %s", got, tt.want)
+			}
+			template, pod := asking(1)
+			simulation := placement.Cluster{View: view, Nodes: nodes, Gates: known, Templates: []*resourceapi.ResourceClaimTemplate{template}}.Begin()
+			fits, err := simulation.Fits(t.Context(), pod)
+			if err != nil || fits.Lands() != (tt.want != invalid) {
+				t.Errorf("the allocator: %v %v, %v", fits.Lands(), fits.Reason, err)
+			}
+		})
 	}
 }

@@ -25,8 +25,11 @@ type pool struct {
 	// no device of the pool then that consumes counters.
 	counters, left map[counter]resource.Quantity
 	short          bool
-	// invalid is true if a counter set is defined twice, or one that a device consumes is not
-	// defined.
+	// sets are the counter sets that are defined, consumed are the counters that devices consume.
+	sets     map[string]bool
+	consumed map[counter]bool
+	// invalid is true if a counter set is defined twice, or a counter that a device consumes is
+	// not defined.
 	invalid bool
 	devices []*device
 	// groups are the devices that share counters, directly or through others.
@@ -43,7 +46,8 @@ func (s *survey) pools() map[placement.PoolID]*pool {
 			continue
 		}
 		if p == nil || slice.Spec.Pool.Generation > p.generation {
-			p = &pool{generation: slice.Spec.Pool.Generation, total: slice.Spec.Pool.ResourceSliceCount, names: map[string]bool{}, counters: map[counter]resource.Quantity{}}
+			p = &pool{generation: slice.Spec.Pool.Generation, total: slice.Spec.Pool.ResourceSliceCount, names: map[string]bool{},
+				counters: map[counter]resource.Quantity{}, sets: map[string]bool{}, consumed: map[counter]bool{}}
 			pools[id] = p
 		}
 		if s.ignored(slice) {
@@ -53,7 +57,7 @@ func (s *survey) pools() map[placement.PoolID]*pool {
 		p.define(slice)
 	}
 	for _, p := range pools {
-		p.names = nil
+		p.complete(s.features.PartitionableDevices)
 	}
 	return pools
 }
@@ -79,15 +83,29 @@ func (p *pool) define(slice *resourceapi.ResourceSlice) {
 		name := slice.Spec.Devices[i].Name
 		p.twice = p.twice || p.names[name]
 		p.names[name] = true
-	}
-	for _, set := range slice.Spec.SharedCounters {
-		for name, c := range set.Counters {
-			of := counter{set.Name, name}
-			_, defined := p.counters[of]
-			p.invalid = p.invalid || defined
-			p.counters[of] = c.Value
+		for _, consumed := range slice.Spec.Devices[i].ConsumesCounters {
+			for name := range consumed.Counters {
+				p.consumed[counter{consumed.CounterSet, name}] = true
+			}
 		}
 	}
+	for _, set := range slice.Spec.SharedCounters {
+		p.invalid = p.invalid || p.sets[set.Name]
+		p.sets[set.Name] = true
+		for name, c := range set.Counters {
+			p.counters[counter{set.Name, name}] = c.Value
+		}
+	}
+}
+
+// complete checks the pool once all its slices are added. A scheduler without partitions does not check counters.
+func (p *pool) complete(partitions bool) {
+	for of := range p.consumed {
+		_, defined := p.counters[of]
+		p.invalid = p.invalid || !defined
+	}
+	p.invalid = p.invalid && partitions
+	p.names, p.sets, p.consumed = nil, nil, nil
 }
 
 // reason is why no device of the pool can be allocated.
