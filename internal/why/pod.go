@@ -19,9 +19,13 @@ import (
 	"github.com/dra-steward/dra-steward/internal/placement"
 )
 
-// podResource is the resource of the origin of a claim that kube-scheduler makes for
-// extended resources.
-const podResource = "pod"
+const (
+	// podResource is the resource of the origin of a claim that kube-scheduler makes for
+	// extended resources.
+	podResource = "pod"
+	// extendedClaim is the name of such a claim in answers until it is made.
+	extendedClaim = "<extended resources>"
+)
 
 // An Answer is why a pod, or a claim, waits.
 type Answer struct {
@@ -112,20 +116,55 @@ func (w Cluster) extended(ctx context.Context, a *Answer, pod *corev1.Pod) error
 		return nil
 	}
 	requests := extendedresource.Requests(pod, w.classOf)
+	if nodes := w.withoutPlugins(requests); len(nodes) < len(w.Nodes) {
+		if len(nodes) > 0 {
+			if report, err := w.requested(ctx, pod, requests, nodes); err != nil || report.atHand() {
+				a.Claims = append(a.Claims, report)
+				return err
+			}
+		}
+		requests = extendedresource.Requests(pod, func(resource corev1.ResourceName) string {
+			if w.offered(resource) {
+				return ""
+			}
+			return w.classOf(resource)
+		})
+	}
 	if len(requests) == 0 {
 		return nil
 	}
-	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: "<extended resources>"}}
+	report, err := w.requested(ctx, pod, requests, w.Nodes)
+	a.Claims = append(a.Claims, report)
+	return err
+}
+
+// withoutPlugins are the nodes where no device plugin provides a resource of the requests: kube-scheduler allocates
+// devices only there.
+func (w Cluster) withoutPlugins(requests []extendedresource.Request) []*corev1.Node {
+	return slices.DeleteFunc(slices.Clone(w.Nodes), func(node *corev1.Node) bool {
+		return slices.ContainsFunc(requests, func(r extendedresource.Request) bool { return provides(node, extendedPath(r.Path.String()).resource()) })
+	})
+}
+
+// requested explains the claim for requests of extended resources on nodes.
+func (w Cluster) requested(ctx context.Context, pod *corev1.Pod, requests []extendedresource.Request, nodes []*corev1.Node) (Explanation, error) {
+	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: extendedClaim}}
 	var at []extendedPath
 	for _, r := range requests {
 		claim.Spec.Devices.Requests = append(claim.Spec.Devices.Requests, r.DeviceRequest)
 		at = append(at, extendedPath(r.Path.String()))
 	}
 	q := w.question(placement.Defaulted(claim))
+	q.cluster.Nodes = nodes
 	q.pod, q.origin, q.extended = pod, origin{resource: podResource, namespace: pod.Namespace, name: pod.Name}, at
-	report, err := q.explain(ctx)
-	a.Claims = append(a.Claims, report)
-	return err
+	return q.explain(ctx)
+}
+
+// atHand reports whether each request has a device of its class where the pod may run.
+func (e *Explanation) atHand() bool {
+	return !slices.ContainsFunc(e.Requests, func(r Request) bool {
+		return !slices.ContainsFunc(r.Devices, func(d Device) bool { return d.Reason != ClassSelector && d.Reason != NodeMismatch })
+	})
 }
 
 // An extendedPath is where a pod requests an extended resource:
@@ -134,7 +173,7 @@ type extendedPath string
 
 // set changes the request, and the limit with it.
 func (p extendedPath) set(spec *corev1.PodSpec, quantity resource.Quantity) {
-	_, name, _ := strings.Cut(strings.TrimSuffix(string(p), "]"), "resources.requests[")
+	name := p.resource()
 	resources, i := spec.Resources, 0
 	if n, _ := fmt.Sscanf(string(p), "spec.containers[%d]", &i); n == 1 {
 		resources = &spec.Containers[i].Resources
@@ -142,18 +181,20 @@ func (p extendedPath) set(spec *corev1.PodSpec, quantity resource.Quantity) {
 		resources = &spec.InitContainers[i].Resources
 	}
 	for _, list := range []corev1.ResourceList{resources.Requests, resources.Limits} {
-		if _, asks := list[corev1.ResourceName(name)]; asks {
-			list[corev1.ResourceName(name)] = quantity
+		if _, asks := list[name]; asks {
+			list[name] = quantity
 		}
 	}
 }
 
-// classOf returns the DeviceClass of an extended resource. Resources that a device plugin
-// provides have none.
+// resource is the extended resource that the pod requests there.
+func (p extendedPath) resource() corev1.ResourceName {
+	_, name, _ := strings.Cut(strings.TrimSuffix(string(p), "]"), "resources.requests[")
+	return corev1.ResourceName(name)
+}
+
+// classOf returns the DeviceClass of an extended resource.
 func (w Cluster) classOf(resource corev1.ResourceName) string {
-	if w.offered(resource) {
-		return ""
-	}
 	if class := extendedresource.ImplicitClass(resource); class != "" {
 		return class
 	}

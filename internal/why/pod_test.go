@@ -40,11 +40,30 @@ func TestPodCauses(t *testing.T) {
 		}
 	}
 	const extended = corev1.ResourceName("example.com/gpu")
+	extendedClass := func() *resourceapi.DeviceClass {
+		c := class()
+		c.Spec.ExtendedResourceName = new(string(extended))
+		return c
+	}
+	// mixed is a cluster where a device plugin provides a resource on n1, which is in use, and a driver on a node whose
+	// device has a taint.
+	mixed := func(selector map[string]string, driver string) func(*corev1.Pod, *Cluster) {
+		return func(pod *corev1.Pod, w *Cluster) {
+			refused("0/2 nodes are available: 1 Insufficient example.com/gpu, 1 cannot allocate all claims.")(pod, w)
+			devices, one := gpus(1), corev1.ResourceList{extended: resource.MustParse("1")}
+			devices[0].Taints = []resourceapi.DeviceTaint{{Key: "example.com/sick", Effect: resourceapi.DeviceTaintEffectNoSchedule}}
+			w.View, w.Claims, w.Nodes = tracker.Merge(extendedClass(), slice(driver, devices...)), nil, []*corev1.Node{node("n1"), node("n2")}
+			w.Nodes[0].Labels, w.Nodes[0].Status.Allocatable = map[string]string{"of": "n1"}, one.DeepCopy()
+			pod.Spec.NodeSelector, pod.Spec.ResourceClaims = selector, nil
+			pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: one, Limits: one}
+		}
+	}
 	for name, tt := range map[string]struct {
 		change          func(*corev1.Pod, *Cluster)
 		kind            Kind // empty for no cause
 		message, remedy string
 		command         string
+		others          []Kind
 	}{
 		"available": {change: func(*corev1.Pod, *Cluster) {}},
 		"stale":     {change: refused("0/1 nodes are available: 1 cannot allocate all claims.")},
@@ -137,6 +156,23 @@ func TestPodCauses(t *testing.T) {
 			pod.Spec.Containers[0].Resources.Requests = one
 			w.Nodes[0].Status.Allocatable = one
 		}},
+		"extended, of a device plugin and of a driver": {change: mixed(nil, "n2"), kind: TaintNotTolerated, message: "gpu-0 on n2 is suitable without taint example.com/sick:NoSchedule",
+			others: []Kind{NodeResources}},
+		"extended, of a device plugin and of a driver that has a device left": {change: func(pod *corev1.Pod, w *Cluster) {
+			mixed(nil, "n2")(pod, w)
+			w.View = tracker.Merge(extendedClass(), slice("n2", gpus(1)...))
+		}},
+		"extended, of a device plugin, no driver": {change: func(pod *corev1.Pod, w *Cluster) {
+			mixed(nil, "n2")(pod, w)
+			w.View = tracker.Merge(extendedClass())
+		}, kind: NodeResources, message: "no node with them has 1 example.com/gpu left"},
+		"extended, of a device plugin, the pod cannot run elsewhere": {change: mixed(map[string]string{"of": "n1"}, "n2"),
+			kind: NodeResources, message: "no node with them has 1 example.com/gpu left"},
+		"extended, of a device plugin, and another of a driver on its node": {change: func(pod *corev1.Pod, w *Cluster) {
+			mixed(nil, "n1")(pod, w)
+			pod.Spec.Containers[0].Resources.Requests["deviceclass.resource.kubernetes.io/gpu"] = resource.MustParse("1")
+		}, kind: TaintNotTolerated, message: "gpu-0 on n1 is suitable without taint example.com/sick:NoSchedule"},
+		"extended, of a device plugin and of a driver on the same node": {change: mixed(nil, "n1"), kind: NodeResources, message: "no node with them has 1 example.com/gpu left"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := waits(corev1.PodResourceClaim{ResourceClaimName: new("train")})
@@ -152,6 +188,11 @@ func TestPodCauses(t *testing.T) {
 					t.Errorf("there is no cause: %+v", a)
 				}
 				return
+			}
+			for i, kind := range tt.others {
+				if len(a.OtherCauses) != len(tt.others) || a.OtherCauses[i].Kind != kind {
+					t.Errorf("other causes: %+v", a.OtherCauses)
+				}
 			}
 			if c := a.Cause; c == nil || c.Kind != tt.kind || !strings.Contains(c.Message, tt.message) || tt.remedy != "" && c.Remedy != tt.remedy || !strings.HasPrefix(c.Command, tt.command) {
 				t.Errorf("got %+v of %+v", c, a)

@@ -141,9 +141,20 @@ func (w Cluster) unknownResources(a *Answer, pod *corev1.Pod) (all []Cause) {
 }
 
 func (w Cluster) offered(name corev1.ResourceName) bool {
-	return slices.ContainsFunc(w.Nodes, func(node *corev1.Node) bool {
-		quantity, ok := node.Status.Allocatable[name]
-		return ok && !quantity.IsZero()
+	return slices.ContainsFunc(w.Nodes, func(node *corev1.Node) bool { return provides(node, name) })
+}
+
+// provides reports whether a node has a resource, such as by a device plugin.
+func provides(node *corev1.Node, name corev1.ResourceName) bool {
+	quantity, ok := node.Status.Allocatable[name]
+	return ok && !quantity.IsZero()
+}
+
+// mixed reports whether device plugins provide a resource on some nodes, and the answer is about devices on others.
+func (w Cluster) mixed(a *Answer, name corev1.ResourceName) bool {
+	class := w.classOf(name)
+	return class != "" && w.offered(name) && slices.ContainsFunc(a.Claims, func(claim Explanation) bool {
+		return claim.Claim == extendedClaim && slices.ContainsFunc(claim.Requests, func(r Request) bool { return r.Class == class })
 	})
 }
 
@@ -161,16 +172,28 @@ func renameResource(spec *corev1.PodSpec, name, to corev1.ResourceName) {
 	}
 }
 
-// elsewhere is what kube-scheduler reports of a pod whose devices are available.
+// elsewhere is what kube-scheduler reports of a pod whose devices are available, and of device plugins where they
+// are not.
 func (w Cluster) elsewhere(a *Answer, pod *corev1.Pod) []Cause {
-	if a.Scheduler == "" || !a.Satisfied() || len(w.unknownResources(a, pod)) > 0 {
+	if a.Scheduler == "" || len(w.unknownResources(a, pod)) > 0 {
 		return nil
 	}
-	requested := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
+	satisfied, requested := a.Satisfied(), resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 	for _, name := range slices.Sorted(maps.Keys(requested)) {
-		if strings.Contains(a.Scheduler, "Insufficient "+string(name)) {
-			return []Cause{w.tooSmall(pod, name, requested[name])}
+		if !strings.Contains(a.Scheduler, "Insufficient "+string(name)) {
+			continue
 		}
+		switch mixed := w.mixed(a, name); {
+		case satisfied && !mixed:
+			return []Cause{w.tooSmall(pod, name, requested[name])}
+		case mixed && !satisfied:
+			quantity := requested[name]
+			return []Cause{{Kind: NodeResources, Remedy: fmt.Sprintf("end other pods on those nodes, or request less %s", name),
+				Message: fmt.Sprintf("no node that has %s without a claim, such as by a device plugin, has %s left for the pod", name, quantity.String())}}
+		}
+	}
+	if !satisfied {
+		return nil
 	}
 	for _, transient := range []string{"claim", "device", "gang", "pod group"} {
 		if strings.Contains(a.Scheduler, transient) && !a.allocated() {
