@@ -19,7 +19,7 @@ const (
 	AdminAccessRefused Kind = "AdminAccessRefused"
 	// CreationFailed: kube-controller-manager cannot create the claim for another reason.
 	CreationFailed Kind = "CreationFailed"
-	// ClaimMissing: the pod names a claim that does not exist.
+	// ClaimMissing: the pod names a claim that does not exist, or is being deleted.
 	ClaimMissing Kind = "ClaimMissing"
 	// ClaimNamedTwice: the pod has one claim under two names, which kube-scheduler cannot
 	// reserve.

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // creationFailed is the reason of the event about a claim that kube-controller-manager
@@ -112,6 +113,23 @@ func (w Cluster) missing(pod *corev1.Pod, reference *corev1.PodResourceClaim, na
 	}
 	report.Causes = []Cause{c}
 	return report
+}
+
+// leaving is that of a claim that is being deleted: kube-scheduler does not place a pod that names it. pod may be nil.
+func leaving(claim *resourceapi.ResourceClaim, pod *corev1.Pod) Cause {
+	c := Cause{Kind: ClaimMissing, Claim: claim.Name, Message: fmt.Sprintf("ResourceClaim %s is being deleted, used by %s", claim.Name, consumers(claim))}
+	switch {
+	case pod != nil && metav1.IsControlledBy(claim, pod):
+		c.Remedy, c.Command = "create the pod again: it gets another claim", again(pod)
+	case len(claim.Status.ReservedFor) > 0:
+		c.Remedy = "end the pods that use it, and create the claim again when it is gone"
+	default:
+		c.Remedy = "create the claim again when it is gone"
+		if len(claim.Finalizers) > 0 {
+			c.Remedy += "; the finalizers that hold it are " + list(claim.Finalizers, 3)
+		}
+	}
+	return c
 }
 
 // about reports whether an event is about a claim that cannot be created for a pod.

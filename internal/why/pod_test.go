@@ -112,6 +112,27 @@ func TestPodCauses(t *testing.T) {
 			r.BindingConditions = []string{"attached"}
 			c.Status.Devices = []resourceapi.AllocatedDeviceStatus{{Driver: r.Driver, Pool: r.Pool, Device: r.Device, Conditions: []metav1.Condition{{Type: "attached", Status: metav1.ConditionTrue}}}}
 		})},
+		"deleted": {change: func(_ *corev1.Pod, w *Cluster) {
+			w.Claims[0].DeletionTimestamp, w.Claims[0].Finalizers = &metav1.Time{}, []string{"example.com/keep"}
+		}, kind: ClaimMissing, message: "ResourceClaim train is being deleted, used by no pod", remedy: "create the claim again when it is gone; the finalizers that hold it are example.com/keep"},
+		"deleted, in use": {change: func(pod *corev1.Pod, w *Cluster) {
+			refused(`0/1 nodes are available: resourceclaim "train" is being deleted.`)(pod, w)
+			allocated(func(_ *resourceapi.DeviceRequestAllocationResult, c *resourceapi.ResourceClaim) {
+				c.DeletionTimestamp, c.Status.ReservedFor = &metav1.Time{}, []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: "train-1"}}
+			})(pod, w)
+		}, kind: ClaimMissing, message: "ResourceClaim train is being deleted, used by pod train-1", remedy: "end the pods that use it, and create the claim again when it is gone"},
+		"deleted, of a template": {change: func(pod *corev1.Pod, w *Cluster) {
+			pod.UID = "uid"
+			allocated(func(_ *resourceapi.DeviceRequestAllocationResult, c *resourceapi.ResourceClaim) {
+				c.DeletionTimestamp, c.OwnerReferences = &metav1.Time{}, []metav1.OwnerReference{*metav1.NewControllerRef(pod, corev1.SchemeGroupVersion.WithKind("Pod"))}
+			})(pod, w)
+		}, kind: ClaimMissing, message: "ResourceClaim train is being deleted, used by no pod", remedy: "create the pod again: it gets another claim", command: "kubectl "},
+		"deleted, the pod runs": {change: func(pod *corev1.Pod, w *Cluster) {
+			allocated(func(_ *resourceapi.DeviceRequestAllocationResult, c *resourceapi.ResourceClaim) {
+				c.DeletionTimestamp = &metav1.Time{}
+			})(pod, w)
+			pod.Spec.NodeName = "n1"
+		}},
 		"no devices": {change: func(_ *corev1.Pod, w *Cluster) { w.View = tracker.Merge(class()) }, kind: NoDevices, message: "no driver publishes a device"},
 		"other devices": {change: func(_ *corev1.Pod, w *Cluster) { w.View = tracker.Merge(class("false"), slice("n1", gpus(2)...)) },
 			kind: NoDevices, message: "DeviceClass gpu selects none of the 2 devices of 1 driver", command: "kubectl edit deviceclass gpu"},
@@ -193,6 +214,9 @@ func TestPodCauses(t *testing.T) {
 				if len(a.OtherCauses) != len(tt.others) || a.OtherCauses[i].Kind != kind {
 					t.Errorf("other causes: %+v", a.OtherCauses)
 				}
+			}
+			if tt.kind == ClaimMissing && len(a.OtherCauses) != 0 {
+				t.Errorf("it is the only cause: %+v", a.OtherCauses)
 			}
 			if c := a.Cause; c == nil || c.Kind != tt.kind || !strings.Contains(c.Message, tt.message) || tt.remedy != "" && c.Remedy != tt.remedy || !strings.HasPrefix(c.Command, tt.command) {
 				t.Errorf("got %+v of %+v", c, a)

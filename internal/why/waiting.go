@@ -172,13 +172,18 @@ func renameResource(spec *corev1.PodSpec, name, to corev1.ResourceName) {
 	}
 }
 
+// leaving reports whether an allocated claim has a cause: it is being deleted.
+func (a *Answer) leaving() bool {
+	return slices.ContainsFunc(a.Claims, func(r Explanation) bool { return r.Verdict == Allocated && len(r.Causes) > 0 })
+}
+
 // elsewhere is what kube-scheduler reports of a pod whose devices are available, and of device plugins where they
 // are not.
 func (w Cluster) elsewhere(a *Answer, pod *corev1.Pod) []Cause {
 	if a.Scheduler == "" || len(w.unknownResources(a, pod)) > 0 {
 		return nil
 	}
-	satisfied, requested := a.Satisfied(), resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
+	satisfied, requested := a.Satisfied() && !a.leaving(), resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 	for _, name := range slices.Sorted(maps.Keys(requested)) {
 		if !strings.Contains(a.Scheduler, "Insufficient "+string(name)) {
 			continue

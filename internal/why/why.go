@@ -73,6 +73,13 @@ func (w Cluster) Explain(ctx context.Context, claim *resourceapi.ResourceClaim, 
 	if allocation := claim.Status.Allocation; allocation != nil {
 		report.Verdict = Allocated
 		report.Message = allocated(claim)
+		if claim.DeletionTimestamp != nil && pod != nil && pod.Spec.NodeName == "" {
+			report.Causes = []Cause{leaving(claim, pod)}
+		}
+		return report, nil
+	}
+	if claim.DeletionTimestamp != nil {
+		report.Verdict, report.Message, report.Causes = Unsatisfiable, "it is being deleted", []Cause{leaving(claim, pod)}
 		return report, nil
 	}
 	q := w.question(placement.Defaulted(claim))

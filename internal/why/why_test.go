@@ -234,6 +234,21 @@ func TestPod(t *testing.T) {
 	}
 }
 
+// TestDeletedClaim: a claim that is being deleted gets no devices, and keeps those that it has.
+func TestDeletedClaim(t *testing.T) {
+	w := Cluster{View: tracker.Merge(class(), slice("n1", gpus(1)...)), Nodes: []*corev1.Node{node("n1")}}
+	waiting, has := claim("train", nil), holding("train", "n1", "gpu-0")
+	for _, c := range []*resourceapi.ResourceClaim{waiting, has} {
+		c.DeletionTimestamp = &metav1.Time{}
+	}
+	if a, err := w.ExplainClaim(t.Context(), waiting, nil); err != nil || a.Satisfied() || a.Cause == nil || a.Cause.Kind != ClaimMissing || a.Claims[0].Message != "it is being deleted" {
+		t.Errorf("it has no devices: %+v, %v", a, err)
+	}
+	if a, err := w.ExplainClaim(t.Context(), has, nil); err != nil || !a.Satisfied() || a.Cause != nil || !strings.HasSuffix(a.Claims[0].Message, "; it is being deleted") {
+		t.Errorf("it has devices: %+v, %v", a, err)
+	}
+}
+
 // TestMessages says what, whose and by whom.
 func TestMessages(t *testing.T) {
 	hot := gpus(2)
