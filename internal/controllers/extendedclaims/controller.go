@@ -23,7 +23,7 @@ type Options struct {
 	Pods, Claims cache.SharedIndexInformer
 	// Ready is nil once Check knows what it needs; nil if it always does.
 	Ready func() error
-	// Check returns why a claim is refused, as if its author created it now.
+	// Check returns why a claim is refused, as if a user without exemptions created it now.
 	Check func(ctx context.Context, claim *resourceapi.ResourceClaim) ([]Refusal, error)
 	// Create creates an event.
 	Create func(ctx context.Context, event *corev1.Event) error

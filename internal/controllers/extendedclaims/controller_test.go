@@ -42,7 +42,7 @@ func TestDecide(t *testing.T) {
 	}
 	event := extendedclaims.Decide(pod, claim.Name, []extendedclaims.Refusal{refusal, {Code: "DRA-CLAIM-004"}}, metav1.Now())
 	const want = "DRA-CLAIM-003 refuses the claim trainer-extended for the extended resources of this pod: resources.requests[example.com/gpu] of container main.exactly.count: ask for at most 2 (and 1 more). " +
-		"The pod was created while the webhook did not check it: delete it, and create it with resources that are allowed"
+		"Unless its author is exempt or the rule is newer than the pod, the webhook did not check the pod: delete it, and create it with resources that are allowed"
 	if event.Message != want {
 		t.Errorf("got  %s\nwant %s", event.Message, want)
 	}

@@ -2,7 +2,9 @@
 //
 // The scheduler creates that claim, and its writes are never denied: it would retry them
 // forever. The webhook checks the pod instead, when it is created. A pod that is created while no
-// replica of the webhook answers passes unchecked; its author learns from the event.
+// replica of the webhook answers passes unchecked; its author learns from the event. The author of a
+// pod and the age of rules are not known here: pods of exempt authors, and those that are older than a
+// rule, have the event, too.
 package extendedclaims
 
 import (
@@ -57,7 +59,7 @@ func Decide(pod *corev1.Pod, claim string, refusals []Refusal, now metav1.Time) 
 	if others := len(refusals) - 1; others > 0 {
 		message += fmt.Sprintf(" (and %d more)", others)
 	}
-	const remedy = ". The pod was created while the webhook did not check it: delete it, and create it with resources that are allowed"
+	const remedy = ". Unless its author is exempt or the rule is newer than the pod, the webhook did not check the pod: delete it, and create it with resources that are allowed"
 	if most := longest - len(remedy); len(message) > most {
 		message = strings.ToValidUTF8(message[:most-len("…")], "") + "…"
 	}
