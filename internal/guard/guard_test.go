@@ -172,14 +172,18 @@ func TestWidens(t *testing.T) {
 	}
 }
 
-// TestWidensDrain: a drain that begins, that goes on after a pause or a dry run, or that gets
-// faster, evicts what it did not evict before.
+// TestWidensDrain: a drain that begins, that goes on after a pause or a dry run, that gets
+// faster or other windows, evicts what it did not evict before.
 func TestWidensDrain(t *testing.T) {
 	drain := func(paused, dry bool, rate int32) *v1alpha1.DeviceDrain {
 		d := &v1alpha1.DeviceDrain{Spec: v1alpha1.DeviceDrainSpec{Paused: paused, DryRun: dry}}
 		if rate > 0 {
 			d.Spec.EvictionsPerMinute = &rate
 		}
+		return d
+	}
+	at := func(from string, d *v1alpha1.DeviceDrain) *v1alpha1.DeviceDrain {
+		d.Spec.Windows = []v1alpha1.Window{{From: from, To: "05:00"}}
 		return d
 	}
 	for name, tt := range map[string]struct {
@@ -197,6 +201,11 @@ func TestWidensDrain(t *testing.T) {
 		"slower":             {drain(false, false, 5), drain(false, false, 4), false},
 		"to the default":     {drain(false, false, 5), drain(false, false, 0), true},
 		"from the default":   {drain(false, false, 0), drain(false, false, 5), false},
+		"other windows":      {at("22:00", drain(false, false, 5)), at("23:00", drain(false, false, 5)), true},
+		"no windows":         {at("22:00", drain(false, false, 5)), drain(false, false, 5), true},
+		"windows":            {drain(false, false, 5), at("23:00", drain(false, false, 5)), true},
+		"the same windows":   {at("22:00", drain(false, false, 5)), at("22:00", drain(false, false, 5)), false},
+		"paused, windows":    {drain(false, false, 5), at("22:00", drain(true, false, 5)), false},
 		"dry run and paused": {drain(true, true, 5), drain(false, true, 5), false},
 	} {
 		if got := guard.WidensDrain(tt.old, tt.new); got != tt.want {

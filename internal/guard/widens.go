@@ -23,15 +23,15 @@ func Widens(old, rule *resourceapi.DeviceTaintRule) bool {
 	return !covers(old.Spec.DeviceSelector, rule.Spec.DeviceSelector)
 }
 
-// WidensDrain reports whether a write of a DeviceDrain begins to drain, or drains faster: it is
-// neither paused nor a dry run, and the stored one was, or had a lower rate. Which devices are
-// drained cannot be changed. old is nil on creation.
+// WidensDrain reports whether a write of a DeviceDrain begins to drain, drains faster, or at other times: it
+// is neither paused nor a dry run, and the stored one was, or had a lower rate or other windows. Fewer windows
+// can begin together with those of other drains. Which devices are drained cannot be changed. old is nil on creation.
 func WidensDrain(old, drain *v1alpha1.DeviceDrain) bool {
 	drains := func(d *v1alpha1.DeviceDrain) bool { return d != nil && !d.Spec.Paused && !d.Spec.DryRun }
 	rate := func(d *v1alpha1.DeviceDrain) int32 {
 		return ptr.Deref(d.Spec.EvictionsPerMinute, v1alpha1.DrainRateMax+1)
 	}
-	return drains(drain) && (!drains(old) || rate(drain) > rate(old))
+	return drains(drain) && (!drains(old) || rate(drain) > rate(old) || !equality.Semantic.DeepEqual(old.Spec.Windows, drain.Spec.Windows))
 }
 
 // WidensReaction reports whether a write of a DeviceReaction lets it evict: it has the mode Act and

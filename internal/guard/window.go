@@ -24,6 +24,9 @@ const (
 	MaxWindow     = time.Hour
 )
 
+// day is how far ahead a message names a time of day.
+const day = 24 * time.Hour
+
 // A Device is the name of a device.
 type Device struct{ Driver, Pool, Name string }
 
@@ -84,9 +87,11 @@ type Sum struct {
 	Length time.Duration
 	// Others are the evictions that began before, the one with most pods first.
 	Others []Start
-	// Over is what is too large, Until when it is no longer; zero if waiting does not help.
+	// Over is what is too large, Until when it is no longer; zero if waiting for a day does not help.
 	Over  []Excess
 	Until time.Time
+	// ahead is true if some of the others have not begun.
+	ahead bool
 }
 
 // Exceeds returns the sum of a new eviction with those that began within the window, if that
@@ -106,7 +111,10 @@ func (w Window) Exceeds(now time.Time, hit Hit, acknowledged *Ceiling, starts []
 	if len(sum.Over) == 0 && !omits {
 		return Sum{}, false
 	}
-	sum.Until = w.until(hit, acknowledged, recent, omits)
+	if sum.Until = w.until(hit, acknowledged, recent, omits); sum.Until.Sub(now) >= day {
+		sum.Until = time.Time{}
+	}
+	sum.ahead = slices.ContainsFunc(recent, func(s Start) bool { return s.Time.After(now) })
 	if omits {
 		sum.Over = append(sum.Over, Excess{What: evictions, Count: MostStarts + 1, Limit: MostStarts})
 	}
@@ -139,14 +147,11 @@ func (w Window) until(hit Hit, acknowledged *Ceiling, recent []Start, omits bool
 	return time.Time{}
 }
 
-// recent returns the starts within the window that affect something, the oldest first. A
-// time in the future, as of a clock that is ahead, counts as now.
+// recent returns the starts within the window that affect something, the oldest first. Those in the future
+// are recent, too: of a drain that waits, or of a clock that is ahead.
 func (w Window) recent(now time.Time, starts []Start) (recent []Start) {
 	for _, start := range starts {
-		if start.Time.After(now) {
-			start.Time = now
-		}
-		if now.Sub(start.Time) < w.Length && len(start.Hit.Devices)+len(start.Hit.Pods) > 0 {
+		if max(now.Sub(start.Time), 0) < w.Length && len(start.Hit.Devices)+len(start.Hit.Pods) > 0 {
 			recent = append(recent, start)
 		}
 	}
@@ -212,8 +217,12 @@ func (s Sum) String() string {
 	for _, start := range s.Others {
 		others = append(others, fmt.Sprintf("%s (%s)", start.Object, plural.Of(len(start.Hit.Pods), "pod")))
 	}
-	text := fmt.Sprintf("together with the %s that began within the last %s, %s: %s; select fewer devices", plural.Of(len(others), "eviction"),
-		minutes(s.Length), strings.Join(over, ", "), plural.List(others, someNames, len(others)))
+	when := "began within the last"
+	if s.ahead {
+		when = "begin within"
+	}
+	text := fmt.Sprintf("together with the %s that %s %s, %s: %s; select fewer devices", plural.Of(len(others), "eviction"),
+		when, minutes(s.Length), strings.Join(over, ", "), plural.List(others, someNames, len(others)))
 	if !s.Until.IsZero() {
 		// Up to the minute, so that the time that is read here is late enough.
 		text += "; or wait until " + s.Until.UTC().Add(time.Minute-time.Nanosecond).Truncate(time.Minute).Format("15:04 MST")

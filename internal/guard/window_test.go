@@ -49,7 +49,8 @@ func TestWindow(t *testing.T) {
 		"it adds nothing":             {hit("a", 0, 5), "", []guard.Start{began("x", time.Minute, hit("a", 0, 80))}, "", ""},
 		"it affects nothing":          {guard.Hit{}, "", []guard.Start{began("x", time.Minute, hit("a", 0, 80))}, "", ""},
 		"before the window":           {hit("a", 10, 21), "", []guard.Start{began("x", 10*time.Minute, hit("a", 0, 10))}, "", ""},
-		"a clock that is ahead":       {hit("a", 10, 21), "", []guard.Start{began("x", -time.Hour, hit("a", 0, 10))}, "21 pods are more than the threshold of 20", "12:10"},
+		"a clock that is ahead":       {hit("a", 10, 21), "", []guard.Start{began("x", -time.Hour, hit("a", 0, 10))}, "21 pods are more than the threshold of 20", "13:10"}, // until then it counts
+		"two days ahead":              {hit("a", 10, 21), "", []guard.Start{began("x", -48*time.Hour, hit("a", 0, 10))}, "21 pods are more than the threshold of 20", ""},
 		"the first of two expires":    {hit("a", 20, 22), "", []guard.Start{began("x", 3*time.Minute, hit("a", 10, 20)), began("y", 8*time.Minute, hit("a", 0, 10))}, "22 pods are more than the threshold of 20", "12:02"},
 		"acknowledged":                {hit("a", 10, 30), "pods<=30", []guard.Start{began("x", 0, hit("a", 0, 10))}, "", ""},
 		"acknowledged for itself":     {hit("a", 10, 30), "pods<=20", []guard.Start{began("x", 0, hit("a", 0, 10))}, "30 pods are more than the acknowledged 20", "12:10"},

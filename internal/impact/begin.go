@@ -44,13 +44,8 @@ func (i *Estimator) Admit(ctx context.Context, write guard.Write, decide func(gu
 	impact := counted.Summary(published)
 	impact.Everything, impact.Stranded, impact.Siblings = everything(write.Object), stranded, siblings
 	hit := counted.Hit().Pace(perMinute(write.Object), write.Window.Length)
-	window := write.Window
-	window.Published = published
-	var starts []guard.Start
-	starts, window.Omitted = i.beginnings.starts(admitted, write.Now, window.Length)
-	if sum, exceeds := window.Exceeds(write.Now, hit, write.Acknowledged, starts); exceeds {
-		impact.Sum = &sum
-	}
+	write.Window.Published = published
+	impact.Sum = i.exceeds(write, hit, admitted)
 	if decide(impact) && !write.DryRun {
 		one := i.begin(write.Object, write.Now)
 		one.admitted = counted.Hit()
@@ -114,6 +109,7 @@ func (i *Estimator) begin(object any, at time.Time) beginning {
 		b.spec = resourceapi.DeviceTaintRuleSpec{DeviceSelector: object.Spec.DeviceSelector, Taint: taint}
 	case *v1alpha1.DeviceDrain:
 		b.spec, b.perMinute = []any{object.Spec.Devices, object.Spec.Selector, object.Spec.WithPartitions}, perMinute(object)
+		b.windows = object.Spec.Windows
 	case *v1alpha1.DeviceReaction:
 		b.spec, b.perMinute = []any{object.Spec.When, object.Spec.Selector, object.Spec.Then.WithPartitions}, perMinute(object)
 	case *v1alpha1.DeviceRoll:
@@ -175,7 +171,8 @@ func (i *Estimator) changed(old, object any, now time.Time) {
 		evicts, widens, began = guard.Widens(nil, object), guard.Widens(before, object), ruleBegan(object, now)
 	case *v1alpha1.DeviceDrain:
 		before, _ := old.(*v1alpha1.DeviceDrain)
-		evicts, widens, began = guard.WidensDrain(nil, object), guard.WidensDrain(before, object), drainBegan(object, now)
+		evicts, widens, began = guard.WidensDrain(nil, object), guard.WidensDrain(before, object) || opens(before, object), drainBegan(object, now)
+		i.beginnings.wait(i.begin(object, now), evicts && object.Status.CompletionTime == nil)
 	default:
 		return
 	}
@@ -198,6 +195,7 @@ func (i *Estimator) deleted(object any) {
 	if gone, is := object.(cache.DeletedFinalStateUnknown); is {
 		object = gone.Obj
 	}
+	i.beginnings.wait(beginning{object: nameOf(object)}, false)
 	i.beginnings.end(nameOf(object))
 }
 
@@ -212,10 +210,11 @@ func ruleBegan(rule *resourceapi.DeviceTaintRule, now time.Time) time.Time {
 
 // drainBegan is the same for a drain, whose status its controller writes.
 func drainBegan(d *v1alpha1.DeviceDrain, now time.Time) time.Time {
-	if d.Generation <= 1 {
+	draining := apimeta.FindStatusCondition(d.Status.Conditions, v1alpha1.DrainDraining)
+	opened := len(d.Spec.Windows) > 0 && draining != nil && draining.Status == metav1.ConditionTrue
+	if d.Generation <= 1 && !opened {
 		return d.CreationTimestamp.Time
 	}
-	draining := apimeta.FindStatusCondition(d.Status.Conditions, v1alpha1.DrainDraining)
 	if draining == nil || draining.ObservedGeneration != d.Generation {
 		return now
 	}

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/guard"
 )
 
@@ -18,6 +19,8 @@ type beginnings struct {
 	mutex sync.Mutex
 	// all are by the name of the object.
 	all map[string]*evictionRecord
+	// waiting are the drains with windows that evict, or will, by name: each of their windows is a beginning.
+	waiting map[string]beginning
 	// omitted is when the last eviction began for which there was no room.
 	omitted time.Time
 	// admitted is what was admitted and is not stored yet.
@@ -34,6 +37,8 @@ type beginning struct {
 	affects func() guard.Hit
 	// perMinute bounds the pods that it evicts; 0 does not.
 	perMinute int
+	// windows are those in which it evicts, none for any time.
+	windows []v1alpha1.Window
 	// uid is that of a pod now, empty if there is none.
 	uid func(pod types.NamespacedName) types.UID
 	// generation is that of the object, and admitted what the guard counted when it admitted this.

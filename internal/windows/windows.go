@@ -32,15 +32,10 @@ func At(all []v1alpha1.Window, now time.Time) (State, error) {
 	if len(all) == 0 {
 		return State{Open: true}, nil
 	}
-	var spans []span
-	for i, w := range all {
-		r, err := read(w)
-		if err != nil {
-			return State{}, fmt.Errorf("windows[%d].%w", i, err)
-		}
-		spans = append(spans, r.spans(now)...)
+	spans, err := sorted(all, now)
+	if err != nil {
+		return State{}, err
 	}
-	slices.SortFunc(spans, func(a, b span) int { return cmp.Or(a.from.Compare(b.from), a.to.Compare(b.to)) })
 	var s State
 	for _, one := range spans {
 		switch {
@@ -59,6 +54,38 @@ func At(all []v1alpha1.Window, now time.Time) (State, error) {
 		s.Until = time.Time{}
 	}
 	return s, nil
+}
+
+// Openings are when windows open within a week, the first one first: none if there are no windows, or one of
+// them cannot be read.
+func Openings(all []v1alpha1.Window, now time.Time) (openings []time.Time) {
+	spans, err := sorted(all, now)
+	if err != nil {
+		return nil
+	}
+	var open time.Time // until when
+	for _, one := range spans {
+		if one.from.After(open) && one.from.After(now) && !one.from.After(now.AddDate(0, 0, horizonDays-1)) {
+			openings = append(openings, one.from)
+		}
+		if one.to.After(open) {
+			open = one.to
+		}
+	}
+	return openings
+}
+
+// sorted are the times around now in which windows are open. An error names the first window that cannot be read.
+func sorted(all []v1alpha1.Window, now time.Time) (spans []span, _ error) {
+	for i, w := range all {
+		r, err := read(w)
+		if err != nil {
+			return nil, fmt.Errorf("windows[%d].%w", i, err)
+		}
+		spans = append(spans, r.spans(now)...)
+	}
+	slices.SortFunc(spans, func(a, b span) int { return cmp.Or(a.from.Compare(b.from), a.to.Compare(b.to)) })
+	return spans, nil
 }
 
 // A readable is a window that was read.

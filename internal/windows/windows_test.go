@@ -95,6 +95,38 @@ func TestAtAgrees(t *testing.T) {
 	}
 }
 
+// TestOpenings: windows open when they are closed a moment before.
+func TestOpenings(t *testing.T) {
+	for name, tt := range map[string]struct {
+		windows []string
+		now     string
+		want    string
+	}{
+		"none":             {nil, "2026-03-23T12:00:00Z", ""},
+		"of the week":      {[]string{"Mon,Wed 22:00-05:00"}, "2026-03-23T12:00:00Z", "23 22:00, 25 22:00"},
+		"while open":       {[]string{"Mon,Wed 22:00-05:00"}, "2026-03-23T22:00:00Z", "25 22:00, 30 22:00"},
+		"one into another": {[]string{"Mon 20:00-22:00", "Mon 22:00-05:00", "Mon 21:00-21:30"}, "2026-03-23T12:00:00Z", "23 20:00"},
+		"always":           {[]string{"00:00-00:00"}, "2026-03-23T12:00:00Z", ""},
+		"summer time":      {[]string{"Sat,Sun 22:00-23:00 Europe/Berlin"}, "2026-03-23T12:00:00Z", "28 21:00, 29 20:00"},
+	} {
+		all := parse(t, tt.windows...)
+		var got []string
+		for _, opens := range windows.Openings(all, at(t, tt.now)) {
+			got = append(got, opens.UTC().Format("2 15:04"))
+			before, _ := windows.At(all, opens.Add(-time.Second))
+			if after, _ := windows.At(all, opens); before.Open || !after.Open {
+				t.Errorf("%s: no window opens at %v", name, opens)
+			}
+		}
+		if strings.Join(got, ", ") != tt.want {
+			t.Errorf("%s: got %v, want %s", name, got, tt.want)
+		}
+	}
+	if got := windows.Openings([]v1alpha1.Window{{From: "22:00", To: "5"}}, at(t, "2026-03-23T12:00:00Z")); got != nil {
+		t.Errorf("what cannot be read opens at %v", got)
+	}
+}
+
 // written is a window as text.
 func written(w v1alpha1.Window) string {
 	var days []string

@@ -68,6 +68,11 @@ func TestGuardNeverSees(t *testing.T) {
 		"faster":              {"drains", object("", "spec: {evictionsPerMinute: 1}"), object("", "spec: {evictionsPerMinute: 2}"), true},
 		"without a rate":      {"drains", object("", "spec: {evictionsPerMinute: 1}"), object("", "spec: {}"), true},
 		"at the same rate":    {"drains", object("", "spec: {evictionsPerMinute: 2}"), object("", "spec: {evictionsPerMinute: 2}"), false},
+		"other windows":       {"drains", object("", "spec: {windows: [{from: '10:00', to: '11:00'}]}"), object("", "spec: {windows: [{from: '22:00', to: '11:00'}]}"), true},
+		"without windows":     {"drains", object("", "spec: {windows: [{from: '10:00', to: '11:00'}]}"), object("", "spec: {}"), true},
+		"with windows":        {"drains", object("", "spec: {}"), object("", "spec: {windows: [{from: '10:00', to: '11:00'}]}"), true},
+		"the same windows":    {"drains", object("", "spec: {windows: [{from: '10:00', to: '11:00'}]}"), object("labels: {a: b}", "spec: {windows: [{from: '10:00', to: '11:00'}]}"), false},
+		"windows of a paused": {"drains", object("", "spec: {}"), object("", "spec: {paused: true, windows: [{from: '10:00', to: '11:00'}]}"), false},
 		"drain being deleted": {"drains", object(deleting, "spec: {paused: true}"), object(deleting, "spec: {}"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
