@@ -165,7 +165,7 @@ func (k kindOf[T]) guard(r Reviewer, req Request) (Answer, error) {
 func (a *Answer) conclude(r Reviewer, req Request) {
 	a.soften(r.guarding.mode)
 	a.exempt(r, req)
-	a.setAside(false)
+	a.setAside(false, false)
 	a.sort()
 }
 

@@ -1,6 +1,8 @@
 package review
 
 import (
+	"slices"
+
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/ruleid"
 	"github.com/dra-steward/dra-steward/pkg/mutate"
@@ -58,8 +60,16 @@ func ruleIDs() []string {
 	return ids
 }
 
-// always are the defaults that go on in the mode observe: who re-applies the manifest of
-// a claim whose tolerations were rewritten must not be refused, a DeviceDrain, which is our
-// own, keeps the settings that it began with, and patches are written into slices and taken
-// out as patches.mode says, which an administrator sets for that alone.
-var always = []string{"toleration-rewrite", "drain-settings", materializeID}
+// always are the defaults that go on in the mode observe: a DeviceDrain, which is our own, keeps
+// the settings that it began with, and patches are written into slices and taken out as
+// patches.mode says, which an administrator sets for that alone.
+var always = []string{"drain-settings", materializeID}
+
+// onUpdate are those that go on for what is stored: who re-applies the manifest of a claim whose
+// tolerations were rewritten must not be refused.
+var onUpdate = []string{"toleration-rewrite"}
+
+// withheld reports whether the mode observe withholds what a default fills in.
+func withheld(id string, update bool) bool {
+	return !slices.Contains(always, id) && (!update || !slices.Contains(onUpdate, id))
+}

@@ -173,6 +173,38 @@ func TestOverridesWin(t *testing.T) {
 	}
 }
 
+// TestObserveRewritesNoTolerations: specs are immutable, so that a rewritten one stays when the mode is left.
+// What was rewritten before is restored, or the same manifest could not be applied again.
+func TestObserveRewritesNoTolerations(t *testing.T) {
+	const claim = `{"metadata":{"name":"c","namespace":"ml","finalizers":["resource.kubernetes.io/delete-protection"]},"spec":{"devices":{"requests":[
+		{"name":"gpu","exactly":{"deviceClassName":"gpu","tolerations":[{"key":"a","operator":"Exists","effect":"NoExecute"}]}}]}}}`
+	const template = `{"metadata":{"name":"c","namespace":"ml"},"spec":` + claim + `}`
+	in := func(mode v1alpha1.Mode, kind, object, old string) review.Answer {
+		t.Helper()
+		reviewer, err := review.New(v1alpha1.StewardConfiguration{Mode: mode, Defaults: v1alpha1.Defaults{
+			Tolerations: &v1alpha1.Tolerations{Rules: []v1alpha1.TolerationRule{{MaxSeconds: new(int64(60))}}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		reviewer.InCluster = true
+		answer, err := reviewer.Mutate(request("v1", kind, "", object, old))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer
+	}
+	for kind, object := range map[string]string{"ResourceClaim": claim, "ResourceClaimTemplate": template} {
+		if answer := in(v1alpha1.ModeObserve, kind, object, ""); len(answer.Changes) > 0 || len(answer.Withheld) < 2 {
+			t.Errorf("a new %s: changes %+v, withheld %+v, want all withheld", kind, answer.Changes, answer.Withheld)
+		}
+		stored := string(patched(t, []byte(object), in("", kind, object, "")))
+		again := in(v1alpha1.ModeObserve, kind, object, stored)
+		if len(again.Changes) != 2 || len(again.Withheld) > 0 || stored != string(patched(t, []byte(object), again)) {
+			t.Errorf("the same manifest of a %s: changes %+v, withheld %+v, want what is stored", kind, again.Changes, again.Withheld)
+		}
+	}
+}
+
 func TestUnknownMode(t *testing.T) {
 	if _, err := review.New(v1alpha1.StewardConfiguration{Mode: "strict"}); err == nil || !strings.Contains(err.Error(), `mode: Unsupported value: "strict": supported values: "observe", "warn", "default", "enforce"`) {
 		t.Errorf("got %v", err)

@@ -317,7 +317,7 @@ func (k kindOf[T]) review(r Reviewer, req Request, fill, check bool) (Answer, er
 		}
 	}
 	answer.exempt(r, req)
-	answer.setAside(r.observes)
+	answer.setAside(r.observes, len(req.Old) > 0)
 	answer.sort()
 	k.learn(authors, obj, req, answer)
 	if check && k.effect != nil && r.InCluster && !r.observes && !answer.Denied() {
@@ -489,14 +489,14 @@ func (a *Answer) exempt(r Reviewer, req Request) {
 
 // setAside keeps the findings that are for the audit log only out of the answer, and who
 // observes, what would be changed.
-func (a *Answer) setAside(observes bool) {
+func (a *Answer) setAside(observes, update bool) {
 	if observes {
 		for _, change := range a.Changes {
-			if !slices.Contains(always, change.Default) {
+			if withheld(change.Default, update) {
 				a.Withheld = append(a.Withheld, change)
 			}
 		}
-		a.Changes = slices.DeleteFunc(a.Changes, func(c mutate.Change) bool { return !slices.Contains(always, c.Default) })
+		a.Changes = slices.DeleteFunc(a.Changes, func(c mutate.Change) bool { return withheld(c.Default, update) })
 	}
 	a.Findings = slices.DeleteFunc(a.Findings, func(f Finding) bool {
 		if f.Severity == validate.Audit {
