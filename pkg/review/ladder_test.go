@@ -157,6 +157,26 @@ func TestObserveWritesPatches(t *testing.T) {
 	}
 }
 
+// TestObserveWarnsOfNoDefault: what a default finds and leaves as it is, is for the audit log, too.
+func TestObserveWarnsOfNoDefault(t *testing.T) {
+	for mode, warned := range map[v1alpha1.Mode]string{v1alpha1.ModeObserve: "", v1alpha1.ModeWarn: "toleration-rewrite", "": "toleration-rewrite"} {
+		reviewer, err := review.New(v1alpha1.StewardConfiguration{Mode: mode, Defaults: v1alpha1.Defaults{Tolerations: &v1alpha1.Tolerations{ExpandEmptyEffect: true}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		reviewer.InCluster = true
+		full := strings.TrimSuffix(strings.Repeat(`{"key":"a","operator":"Exists"},`, 16), ",")
+		answer, err := reviewer.Mutate(request("v1", "ResourceClaim", "", `{"metadata":{"name":"c","namespace":"ml"},"spec":{"devices":{"requests":[
+			{"name":"gpu","exactly":{"deviceClassName":"gpu","tolerations":[`+full+`]}}]}}}`, ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := rulesOf(answer.Findings, validate.Warning); got != warned || len(answer.Findings)+len(answer.Audited) != 1 {
+			t.Errorf("mode %q: findings %v, audited %v, want the warning %q", mode, answer.Findings, answer.Audited, warned)
+		}
+	}
+}
+
 // TestOverridesWin: what is set for a rule or a policy counts more than the mode.
 func TestOverridesWin(t *testing.T) {
 	_, answer := inMode(t, v1alpha1.StewardConfiguration{Mode: v1alpha1.ModeObserve,

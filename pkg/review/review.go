@@ -236,8 +236,8 @@ func (a *Answer) append(err *field.Error, severity validate.Severity) {
 // addWarnings appends what defaults have found.
 func (a *Answer) addWarnings(warnings []mutate.Warning, severities severities) {
 	for _, w := range warnings {
-		if max(severities.of(w.Default), validate.Warning) != validate.Off {
-			a.Findings = append(a.Findings, Finding{w.Default, validate.Warning, field.ErrorTypeInvalid, w.Path, w.Message})
+		if severity := max(severities.of(w.Default), validate.Warning); severity != validate.Off {
+			a.Findings = append(a.Findings, Finding{w.Default, severity, field.ErrorTypeInvalid, w.Path, w.Message})
 		}
 	}
 }
