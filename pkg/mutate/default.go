@@ -26,8 +26,8 @@ type Write[T any] struct {
 type Author struct {
 	User   string
 	Groups []string
-	// Component is true for parts of the control plane that write claims for others: the
-	// scheduler, the claim controller.
+	// Component is true for who keeps the tolerations of a claim: parts of the control plane that
+	// write claims for others, as the scheduler and the claim controller do, and who is exempt.
 	Component bool
 }
 

@@ -26,7 +26,8 @@ is scheduled and evicted in a loop. rules add tolerations, and set and cap toler
 by namespace, device class and author. A rule with defaultSeconds or maxSeconds expands an empty
 effect, too, because its tolerationSeconds are ignored and it has no end. A change that would lead
 to more than 16 tolerations is skipped with a warning. Claims of the scheduler and the claim
-controller do not change: what they copy was checked when its author wrote it.
+controller do not change: what they copy was checked when its author wrote it. Nor do those of authors
+with an exemption that names toleration-rewrite, as the claims of proofs have; "*" does not name it.
 
 Specs are immutable. The annotation dra-steward.io/original-tolerations records what the
 author wrote, and an update that repeats it gets the stored tolerations, whatever the current

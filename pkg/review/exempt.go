@@ -125,7 +125,21 @@ func (r Reviewer) author(req Request) mutate.Author {
 	if req.User == nil {
 		return mutate.Author{}
 	}
-	return mutate.Author{User: req.User.Username, Groups: req.User.Groups, Component: r.exemptions.system(req)}
+	return mutate.Author{User: req.User.Username, Groups: req.User.Groups, Component: r.exemptions.system(req) || r.keepsTolerations(req)}
+}
+
+// rewriting is the ID of the default that changes tolerations.
+const rewriting = "toleration-rewrite"
+
+// keepsTolerations reports whether an exemption names the rewriting of tolerations. "*" does not: it
+// is for rules, and an author whom no rule refuses still gets the tolerations of the site.
+func (r Reviewer) keepsTolerations(req Request) bool {
+	for i, e := range r.exemptions.list {
+		if slices.Contains(e.Rules, rewriting) && e.Expires.After(req.Now) && r.inNamespace(i, req.Namespace) && by(e, req) {
+			return true
+		}
+	}
+	return false
 }
 
 // names reports whether an exemption is one from a rule.

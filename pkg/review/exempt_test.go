@@ -110,6 +110,45 @@ func TestForgedExemptions(t *testing.T) {
 	}
 }
 
+// TestKeptTolerations: who is exempt from the rewriting keeps the tolerations of a new claim, without the
+// limit of the site. An exemption from rules, also from all, leaves the rewriting as it is.
+func TestKeptTolerations(t *testing.T) {
+	const claim = `{"metadata":{"name":"proof","namespace":"proofs","finalizers":["resource.kubernetes.io/delete-protection"]},"spec":{"devices":{"requests":[
+		{"name":"device","exactly":{"deviceClassName":"gpu","tolerations":[{"key":"a","operator":"Exists","effect":"NoExecute"}]}}]}}}`
+	exemption := v1alpha1.Exemption{Namespaces: []string{"proofs"}, Users: []string{"controller"}, Rules: []string{"DRA-TOL-004", "toleration-rewrite"}}
+	every, expired := exemption, exemption
+	every.Rules, expired.Expires = []string{"*"}, metav1.NewTime(now)
+	for name, tt := range map[string]struct {
+		exemption       v1alpha1.Exemption
+		user, namespace string
+		kept, denied    bool
+	}{
+		"exempt":            {exemption, "controller", "proofs", true, false},
+		"another user":      {exemption, "jane", "proofs", false, true},
+		"another namespace": {exemption, "controller", "ml", false, true},
+		"expired":           {expired, "controller", "proofs", false, true},
+		"all rules":         {every, "controller", "proofs", false, false},
+	} {
+		site := exempting(tt.exemption)
+		site.Defaults.Tolerations = &v1alpha1.Tolerations{Rules: []v1alpha1.TolerationRule{{MaxSeconds: new(int64(60))}}}
+		reviewer, err := review.New(site)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reviewer.InCluster = true
+		req := request("v1", "ResourceClaim", "", claim, "")
+		req.User, req.Namespace = who(tt.user), tt.namespace
+		mutated, err := reviewer.Mutate(req)
+		if err != nil || (len(mutated.Changes) == 0) != tt.kept {
+			t.Errorf("%s: changes %+v, %v, want kept %t", name, mutated.Changes, err, tt.kept)
+		}
+		validated, err := reviewer.Validate(req)
+		if err != nil || validated.Denied() != tt.denied {
+			t.Errorf("%s: %+v, %v, want denied %t", name, validated.Findings, err, tt.denied)
+		}
+	}
+}
+
 func TestExpired(t *testing.T) {
 	site := exempting(v1alpha1.Exemption{Users: []string{"jane"}, Expires: metav1.NewTime(now.Add(-time.Second))})
 	site.Exemptions = append(site.Exemptions, exempting(v1alpha1.Exemption{Users: []string{"jane"}}).Exemptions...)

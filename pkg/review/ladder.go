@@ -67,7 +67,7 @@ var always = []string{"drain-settings", materializeID}
 
 // onUpdate are those that go on for what is stored: who re-applies the manifest of a claim whose
 // tolerations were rewritten must not be refused.
-var onUpdate = []string{"toleration-rewrite"}
+var onUpdate = []string{rewriting}
 
 // withheld reports whether the mode observe withholds what a default fills in.
 func withheld(id string, update bool) bool {

@@ -2,6 +2,7 @@ package chart
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 	"time"
 
@@ -9,8 +10,10 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/config"
 	"github.com/dra-steward/dra-steward/internal/policyload"
+	"github.com/dra-steward/dra-steward/pkg/mutate"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/review"
 )
@@ -43,6 +46,11 @@ func TestProofExemption(t *testing.T) {
 		t.Fatal(err)
 	}
 	reviewer.InCluster = true
+	file.Defaults.Tolerations = &v1alpha1.Tolerations{Rules: []v1alpha1.TolerationRule{{MaxSeconds: new(int64(3600))}}}
+	rewriter, err := policyload.NewReviewer(file, policyload.Files{Set: set}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
 	proof := []resourceapi.DeviceToleration{
 		{Key: "dra-steward.io/drain", Operator: resourceapi.DeviceTolerationOpEqual, Value: "drain", Effect: resourceapi.DeviceTaintEffectNoSchedule},
 		{Key: "gpu.nvidia.com/xid", Operator: resourceapi.DeviceTolerationOpEqual, Effect: resourceapi.DeviceTaintEffectNoExecute},
@@ -67,7 +75,13 @@ func TestProofExemption(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		answer, err := reviewer.Validate(review.Request{Kind: claim.GroupVersionKind(), Object: object, Namespace: tt.namespace, Now: time.Now(), User: &authenticationv1.UserInfo{Username: tt.user}})
+		req := review.Request{Kind: claim.GroupVersionKind(), Object: object, Namespace: tt.namespace, Now: time.Now(), User: &authenticationv1.UserInfo{Username: tt.user}}
+		mutated, err := rewriter.Mutate(req)
+		kept := tt.user == controller && tt.namespace != "ml"
+		if rewritten := slices.ContainsFunc(mutated.Changes, func(c mutate.Change) bool { return c.Default == "toleration-rewrite" }); err != nil || rewritten == kept {
+			t.Errorf("%s: changes %+v, %v, want kept %t", name, mutated.Changes, err, kept)
+		}
+		answer, err := reviewer.Validate(req)
 		if err != nil || answer.Denied() != tt.denied {
 			t.Errorf("%s: denied %t, %v: %v", name, answer.Denied(), err, answer.Findings)
 		}

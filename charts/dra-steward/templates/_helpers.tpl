@@ -201,7 +201,7 @@ is the cause, without an end. Only the controller creates them. */ -}}
 {{- end -}}
 {{- $exemptions := list -}}
 {{- with uniq $namespaces -}}
-{{- $exemptions = append $exemptions (dict "rules" (list "DRA-TOL-002" "DRA-TOL-003" "DRA-TOL-004" "DRA-TOL-005")
+{{- $exemptions = append $exemptions (dict "rules" (list "DRA-TOL-002" "DRA-TOL-003" "DRA-TOL-004" "DRA-TOL-005" "toleration-rewrite")
   "namespaces" . "users" (list (include "dra-steward.controllerUser" $)) "expires" "9999-12-31T00:00:00Z"
   "reason" "the claim of a proof tolerates the cordon of its device and the taint that is the cause") -}}
 {{- end -}}
