@@ -419,7 +419,7 @@ func (k kindOf[T]) check(r Reviewer, obj *T, old func() (*T, error), req Request
 		ClusterView: r.ClusterView, Parameters: parameters, Expressions: r.expressions, Evaluations: r.Evaluations, Publishers: r.publishers, SliceAuthors: authors, ForceDeleters: r.forceDeleters, DriverPods: r.driverPodSettings()}
 	if merges, err := k.mergesPatches(r, obj, old, req); err != nil {
 		return nil, nil, err
-	} else if merges {
+	} else if merges || keepsSlice(req) {
 		conditions.Author = nil
 	}
 	if r.exemptions.system(req) {

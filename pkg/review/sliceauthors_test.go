@@ -10,6 +10,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/pkg/review"
@@ -145,6 +146,51 @@ func TestSliceAuthorsAreBounded(t *testing.T) {
 	} {
 		if first := r.SliceAuthors.First(at[0], at[1]); first != want {
 			t.Errorf("%s: first %q, want %q", at, first, want)
+		}
+	}
+}
+
+// TestKeepersOfSlices: the garbage collector and the migrator of storage versions are no driver of a slice. Their updates
+// that keep what is published are stored, as those that orphan the slices of a Node. No other update is.
+func TestKeepersOfSlices(t *testing.T) {
+	const collector, migrator = "system:serviceaccount:kube-system:generic-garbage-collector", "system:serviceaccount:kube-system:storage-version-migrator-controller"
+	r, err := review.New(v1alpha1.StewardConfiguration{Drivers: map[string]v1alpha1.Driver{"gpu.example.com": {Users: []string{"system:serviceaccount:gpu:driver"}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.InCluster = true
+	owned := publishedSlice(t, "gpu.example.com", func(s *resourceapi.ResourceSlice) {
+		s.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "node-1", UID: "u"}}
+	})
+	orphan := publishedSlice(t, "gpu.example.com", nil)
+	annotated := publishedSlice(t, "gpu.example.com", func(s *resourceapi.ResourceSlice) {
+		s.Annotations = map[string]string{"dra-steward.io/materialized": "{}"}
+	})
+	tainted := publishedSlice(t, "gpu.example.com", func(s *resourceapi.ResourceSlice) {
+		s.Spec.Devices[0].Taints = []resourceapi.DeviceTaint{{Key: "example.com/x", Effect: resourceapi.DeviceTaintEffectNoExecute}}
+	})
+	// A field that only a newer API server has.
+	newer := []byte(strings.Replace(string(orphan), `"driver":`, `"newer":"x","driver":`, 1))
+	for _, step := range []struct {
+		what, user  string
+		object, old []byte
+		denied      bool
+	}{
+		{"slices are orphaned", collector, orphan, owned, false},
+		{"slices are stored again", migrator, owned, owned, false},
+		{"another user orphans", "jane", orphan, owned, true},
+		{"another account of the name", "system:serviceaccount:team:generic-garbage-collector", orphan, owned, true},
+		{"a taint", collector, tainted, owned, true},
+		{"a field that is not known", collector, newer, owned, true},
+		{"the record of patches", collector, annotated, owned, true},
+		{"a new slice", migrator, owned, nil, true},
+	} {
+		answer, err := r.Validate(review.Request{Kind: resourceapi.SchemeGroupVersion.WithKind("ResourceSlice"), Object: step.object, Old: step.old, User: who(step.user), Now: time.Unix(1_800_000_000, 0)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if answer.Denied() != step.denied || step.denied != strings.Contains(fmt.Sprint(answer.Findings), "slice-driver-author") {
+			t.Errorf("%s: denied %v: %v", step.what, answer.Denied(), answer.Findings)
 		}
 	}
 }

@@ -49,7 +49,8 @@ for many nodes; set it to error if every driver runs on its nodes.`,
 
 RBAC cannot restrict write access to the ResourceSlices of one driver. A site names the users
 and groups of a driver (drivers.<name>.users, drivers.<name>.groups in the configuration).
-The rule does not check drivers that the site does not name.`,
+The rule does not check drivers that the site does not name. An update by the garbage collector or
+the storage version migrator that changes neither the spec nor the annotations is no publication.`,
 		Category: Gap,
 		Upstream: "allows every user with write access to slices to write those of any driver",
 		Source:   "KEP-4381, ResourceSliceSpec.Driver",
