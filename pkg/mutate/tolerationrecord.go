@@ -20,6 +20,9 @@ import (
 type tolerationRecord struct {
 	Hash  string                                    `json:"hash"`
 	Lists map[string][]resourceapi.DeviceToleration `json:"lists"`
+	// Earlier are the lists of an earlier call for the same write, of those to which another webhook
+	// has added before the API server called again.
+	Earlier map[string][]resourceapi.DeviceToleration `json:"earlier,omitempty"`
 }
 
 // readRecord returns no lists if there is no record.
@@ -32,7 +35,7 @@ func readRecord(annotations map[string]string) (tolerationRecord, error) {
 	if err := json.Unmarshal([]byte(text), &record); err != nil {
 		return tolerationRecord{}, err
 	}
-	hash, err := hashOf(record.Lists)
+	hash, err := record.hash()
 	if err != nil {
 		return tolerationRecord{}, err
 	}
@@ -43,7 +46,7 @@ func readRecord(annotations map[string]string) (tolerationRecord, error) {
 }
 
 func (r tolerationRecord) text() (string, error) {
-	hash, err := hashOf(r.Lists)
+	hash, err := r.hash()
 	if err != nil {
 		return "", err
 	}
@@ -52,9 +55,14 @@ func (r tolerationRecord) text() (string, error) {
 	return string(data), err
 }
 
-// hashOf relies on encoding/json sorting the keys of maps.
-func hashOf(lists map[string][]resourceapi.DeviceToleration) (string, error) {
-	data, err := json.Marshal(lists)
+// hash relies on encoding/json sorting the keys of maps. Without earlier lists it is that of
+// the lists alone, as in the records that are stored.
+func (r tolerationRecord) hash() (string, error) {
+	var content any = r.Lists
+	if len(r.Earlier) > 0 {
+		content = []any{r.Lists, r.Earlier}
+	}
+	data, err := json.Marshal(content)
 	sum := sha256.Sum256(data)
 	return "sha256:" + hex.EncodeToString(sum[:]), err
 }
@@ -70,7 +78,7 @@ func restore(spec, old claimSpec) (Result, error) {
 			Message: fmt.Sprintf("cannot be read (%v), so a manifest with the original tolerations is not recognized: write the stored ones", err),
 		}}}, nil
 	}
-	if record.Lists == nil {
+	if record.Lists == nil && record.Earlier == nil {
 		return Result{}, nil
 	}
 	stored := map[string]*[]resourceapi.DeviceToleration{}
@@ -80,8 +88,10 @@ func restore(spec, old claimSpec) (Result, error) {
 	var result Result
 	for list := range spec.lists() {
 		original, changed := record.Lists[list.name]
+		earlier, twice := record.Earlier[list.name]
 		is, known := stored[list.name]
-		if changed && known && same(*list.items, original) && !same(*list.items, *is) {
+		written := changed && same(*list.items, original) || twice && same(*list.items, earlier)
+		if written && known && !same(*list.items, *is) {
 			*list.items = *is
 			result.Changes = append(result.Changes, Change{Pointer: list.pointer, Value: *is})
 		}

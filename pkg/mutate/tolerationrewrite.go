@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/validation"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
@@ -99,17 +100,22 @@ func warningsOf(edits []tolerationEdit) (result Result) {
 }
 
 // recordText is the record of the lists before edits. An existing record stays where it
-// leads to the same list: an earlier call for the same write has recorded it.
+// leads to the same list: an earlier call for the same write has recorded it. It is kept apart where
+// another webhook has added to that list since.
 func recordText(spec claimSpec, edits []tolerationEdit, again func(tolerationList) tolerationEdit) (string, error) {
 	earlier, _ := readRecord(spec.meta.Annotations) // a foreign text is replaced
-	record := tolerationRecord{Lists: map[string][]resourceapi.DeviceToleration{}}
+	record := tolerationRecord{Lists: map[string][]resourceapi.DeviceToleration{}, Earlier: map[string][]resourceapi.DeviceToleration{}}
 	for _, e := range edits {
 		if original, ok := earlier.Lists[e.list.name]; ok && len(original) <= resourceapi.DeviceTolerationsMaxLength {
 			list := e.list
 			list.items = &original
-			if same(again(list).items, e.items) {
+			made := again(list)
+			if same(made.items, e.items) {
 				record.Lists[e.list.name] = original
 				continue
+			}
+			if len(made.Changes) > 0 && includes(*e.list.items, made.items) {
+				record.Earlier[e.list.name] = original
 			}
 		}
 		if len(e.Changes) > 0 {
@@ -117,6 +123,13 @@ func recordText(spec claimSpec, edits []tolerationEdit, again func(tolerationLis
 		}
 	}
 	return record.text()
+}
+
+// includes reports whether a list has all tolerations of another one.
+func includes(list, all []resourceapi.DeviceToleration) bool {
+	return !slices.ContainsFunc(all, func(one resourceapi.DeviceToleration) bool {
+		return !slices.ContainsFunc(list, func(t resourceapi.DeviceToleration) bool { return equality.Semantic.DeepEqual(t, one) })
+	})
 }
 
 func annotationBytes(annotations map[string]string) (n int) {

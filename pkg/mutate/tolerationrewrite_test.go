@@ -175,6 +175,50 @@ func TestAppliedAgain(t *testing.T) {
 	})
 }
 
+// appended is a claim after another webhook has given its lists a toleration that they lack.
+func appended(claim *resourceapi.ResourceClaim, toleration resourceapi.DeviceToleration) *resourceapi.ResourceClaim {
+	claim = claim.DeepCopy()
+	add := func(list []resourceapi.DeviceToleration) []resourceapi.DeviceToleration {
+		has := slices.ContainsFunc(list, func(t resourceapi.DeviceToleration) bool { return t.Key == toleration.Key })
+		if has || len(list) >= resourceapi.DeviceTolerationsMaxLength {
+			return list
+		}
+		return append(list, toleration)
+	}
+	for i := range claim.Spec.Devices.Requests {
+		request := &claim.Spec.Devices.Requests[i]
+		if request.Exactly != nil {
+			request.Exactly.Tolerations = add(request.Exactly.Tolerations)
+		}
+		for j := range request.FirstAvailable {
+			request.FirstAvailable[j].Tolerations = add(request.FirstAvailable[j].Tolerations)
+		}
+	}
+	return claim
+}
+
+// TestAppliedAgainWithAnotherWebhook: the API server calls again after another webhook has appended a toleration.
+// The same manifest still results in what is stored, and so does what we were called with the second time.
+func TestAppliedAgainWithAnotherWebhook(t *testing.T) {
+	everyClaim(t, func(t *testing.T, r *rand.Rand, claim *resourceapi.ResourceClaim, site *v1alpha1.Tolerations, author mutate.Author) {
+		toleration := resourceapi.DeviceToleration{Key: "example.com/theirs", Operator: resourceapi.DeviceTolerationOpExists,
+			Effect: pick(r, "", resourceapi.DeviceTaintEffectNoSchedule, resourceapi.DeviceTaintEffectNoExecute)}
+		admitted := func(claim, old *resourceapi.ResourceClaim) (after, between *resourceapi.ResourceClaim) {
+			once, _ := write(t, claim, old, site, author)
+			between = appended(once, toleration)
+			after, _ = write(t, between, old, site, author)
+			return after, between
+		}
+		stored, between := admitted(claim, nil)
+		for name, incoming := range map[string]*resourceapi.ResourceClaim{"manifest": claim, "between": between, "what is stored": stored} {
+			after, _ := admitted(incoming, stored)
+			if diff := cmp.Diff(stored, after); diff != "" {
+				t.Errorf("%s: -stored +after\n%s", name, diff)
+			}
+		}
+	})
+}
+
 // TestOtherChangesAreNotHidden: what the API server refuses it must see.
 func TestOtherChangesAreNotHidden(t *testing.T) {
 	site := &v1alpha1.Tolerations{ExpandEmptyEffect: true}
@@ -187,6 +231,14 @@ func TestOtherChangesAreNotHidden(t *testing.T) {
 	after, _ := write(t, changed, stored, site, mutate.Author{})
 	if diff := cmp.Diff(changed.Spec, after.Spec); diff != "" {
 		t.Errorf("-written +after\n%s", diff)
+	}
+	twice := appended(stored, resourceapi.DeviceToleration{Key: "example.com/theirs", Operator: "Exists"})
+	if twice, _ = write(t, twice, nil, site, mutate.Author{}); !strings.Contains(twice.Annotations[v1alpha1.TolerationsAnnotation], `"earlier"`) {
+		t.Errorf("no record of the list before another webhook: %s", twice.Annotations)
+	}
+	twice.Annotations[v1alpha1.TolerationsAnnotation] = strings.ReplaceAll(twice.Annotations[v1alpha1.TolerationsAnnotation], `"earlier":{"gpu":[{"key":"example.com/a"`, `"earlier":{"gpu":[{"key":"example.com/b"`)
+	if after, result := write(t, changed, twice, site, mutate.Author{}); len(result.Warnings) != 1 || cmp.Diff(changed.Spec, after.Spec) != "" {
+		t.Errorf("a damaged earlier list: %v, warnings %v; want a warning", after.Spec, result.Warnings)
 	}
 	damaged := stored.DeepCopy()
 	damaged.Annotations[v1alpha1.TolerationsAnnotation] = strings.Replace(damaged.Annotations[v1alpha1.TolerationsAnnotation], "example.com/a", "example.com/z", 1)
