@@ -146,8 +146,9 @@ func (p driverPods) pod(ctx context.Context, req admission.Request) (*corev1.Pod
 
 const (
 	// refusalsEnd is the pause after which a deletion is a new one. Controllers try again
-	// after at most 16 min 40 s, the longest pause of client-go's limiter.
-	refusalsEnd = 30 * time.Minute
+	// after at most 16 min 40 s, the longest pause of client-go's limiter, and each try reaches
+	// one of the replicas: one of three misses 21 tries in a row once in 5,000.
+	refusalsEnd = 6 * time.Hour
 	// maxRefusals bounds the memory of one caller: a pod on each of as many nodes.
 	maxRefusals = 8192
 )

@@ -170,7 +170,7 @@ func TestDriverPodDeadline(t *testing.T) {
 			allowed bool
 		}{
 			{0, true, false}, {time.Hour, false, false}, {17 * time.Minute, false, false}, {17 * time.Minute, false, false},
-			{17 * time.Minute, false, false}, {17 * time.Minute, false, true}, {time.Hour, false, false},
+			{17 * time.Minute, false, false}, {17 * time.Minute, false, true}, {7 * time.Hour, false, false},
 		} {
 			<-time.After(step.after)
 			req := ending(t, "jane", driverPod("driver-a"), false)
