@@ -157,24 +157,44 @@ func (in Input) unresolvablePlugins() (findings []Finding) {
 }
 
 func (in Input) drift(holdings []podresources.Holding) (findings []Finding) {
+	shared := sharedClaims(holdings)
 	for _, h := range holdings {
 		switch {
 		case h.Pod == "":
 			findings = append(findings, about(PreparedGone, h, fmt.Sprintf("claim %s is still prepared for pod %s, which is gone", h.Claim, h.PodUID)))
 		case h.Prepared == podresources.PreparedNo:
-			findings = append(findings, about(AllocatedNotPrepared, h, fmt.Sprintf("claim %s: driver %s has not prepared it", h.Claim, h.Driver)+sharedClaim(holdings, h)))
+			findings = append(findings, about(AllocatedNotPrepared, h, fmt.Sprintf("claim %s: driver %s has not prepared it", h.Claim, h.Driver)+sharedClaim(shared[h.PodUID], h.Claim)))
 		}
 	}
 	return findings
 }
 
-// sharedClaim names another claim of the pod that is prepared for another pod, too: kubelets with
-// a known fault then do not prepare the other claims of the pod.
-func sharedClaim(holdings []podresources.Holding, h podresources.Holding) string {
-	for _, shared := range holdings {
-		if shared.PodUID == h.PodUID && shared.Claim != h.Claim && shared.Prepared == podresources.PreparedYes &&
-			slices.ContainsFunc(holdings, func(o podresources.Holding) bool { return o.ClaimUID == shared.ClaimUID && o.PodUID != h.PodUID }) {
-			return fmt.Sprintf("; the pod shares claim %s, which is prepared: a kubelet before 1.34.4, or of 1.35.0, then prepares no other claim of the pod (kubernetes#135901); upgrade it, or name the shared claim last", shared.Claim)
+// sharedClaims returns, for each pod, claims of it that are prepared and that another pod has, too: the first two.
+func sharedClaims(holdings []podresources.Holding) map[types.UID][]string {
+	first, several := map[types.UID]types.UID{}, map[types.UID]bool{} // by claim: a pod, and whether there are more
+	for _, h := range holdings {
+		if _, known := first[h.ClaimUID]; !known {
+			first[h.ClaimUID] = h.PodUID
+		}
+		several[h.ClaimUID] = several[h.ClaimUID] || first[h.ClaimUID] != h.PodUID
+	}
+	shared := map[types.UID][]string{}
+	for _, h := range holdings {
+		of := shared[h.PodUID]
+		// Devices of device plugins, and of claims that are not known, have no UID of a claim.
+		if h.ClaimUID != "" && several[h.ClaimUID] && h.Prepared == podresources.PreparedYes && len(of) < 2 && !slices.Contains(of, h.Claim) {
+			shared[h.PodUID] = append(of, h.Claim)
+		}
+	}
+	return shared
+}
+
+// sharedClaim names a claim of the pod, other than this one, that is prepared for another pod, too: kubelets
+// with a known fault then do not prepare the other claims of the pod.
+func sharedClaim(shared []string, claim string) string {
+	for _, other := range shared {
+		if other != claim {
+			return fmt.Sprintf("; the pod shares claim %s, which is prepared: a kubelet before 1.34.4, or of 1.35.0, then prepares no other claim of the pod (kubernetes#135901); upgrade it, or name the shared claim last", other)
 		}
 	}
 	return ""

@@ -1,6 +1,7 @@
 package nodeagent
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -285,5 +286,58 @@ func TestSharedClaim(t *testing.T) {
 	alone := Check(Input{Check: check}, []podresources.Holding{holding("second", "shared", "0"), holding("second", "own", "1", unprepared)})
 	if len(alone) != 1 || strings.Contains(alone[0].Message, "135901") {
 		t.Errorf("got %+v", alone)
+	}
+	plugin := func(h *podresources.Holding) { h.ClaimUID, h.Driver, h.Pool, h.Resource = "", "", "", "rdma/hca" }
+	plugins := Check(Input{Check: check}, []podresources.Holding{
+		holding("first", "", "hca-0", plugin), holding("second", "", "hca-1", plugin), holding("second", "own", "1", unprepared)})
+	if len(plugins) != 1 || strings.Contains(plugins[0].Message, "135901") {
+		t.Errorf("devices of a device plugin count as a claim that pods share: %+v", plugins)
+	}
+}
+
+// TestLargestPod is an attack: a pod of a tenant with many containers, each of which refers to two claims with many
+// devices, one of them not prepared, takes no more time for each of its devices than a small one.
+func TestLargestPod(t *testing.T) {
+	pod := func(containers int) Input {
+		prepared, allocated := &resourceapi.AllocationResult{}, &resourceapi.AllocationResult{}
+		onNode := checkpoint.Claim{Namespace: "default", Name: "prepared", UID: "prepared", PodUIDs: []types.UID{"large"}}
+		for i := range 32 {
+			result := resourceapi.DeviceRequestAllocationResult{Request: "r", Driver: gpuDriver, Pool: "n1", Device: fmt.Sprint("gpu-", i)}
+			prepared.Devices.Results = append(prepared.Devices.Results, result)
+			onNode.Devices = append(onNode.Devices, checkpoint.Device{Driver: result.Driver, Pool: result.Pool, Device: result.Device})
+			result.Driver = "nic.example.com"
+			allocated.Devices.Results = append(allocated.Devices.Results, result)
+		}
+		claimOf := func(name string, allocation *resourceapi.AllocationResult) *resourceapi.ResourceClaim {
+			return &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name)}, Status: resourceapi.ResourceClaimStatus{
+				Allocation: allocation, ReservedFor: []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: "large", UID: "large"}}}}
+		}
+		large := podOf("large", "prepared", "allocated")
+		large.Namespace, large.UID, large.Spec.Containers = "default", "large", nil
+		for i := range containers {
+			container := corev1.Container{Name: fmt.Sprint("c", i)}
+			for _, claim := range large.Spec.ResourceClaims {
+				container.Resources.Claims = append(container.Resources.Claims, corev1.ResourceClaim{Name: claim.Name})
+			}
+			large.Spec.Containers = append(large.Spec.Containers, container)
+		}
+		return Input{Check: check, Input: podresources.Input{Pods: []*corev1.Pod{large}, Checkpoint: []checkpoint.Claim{onNode},
+			Claims: []*resourceapi.ResourceClaim{claimOf("prepared", prepared), claimOf("allocated", allocated)}}}
+	}
+	perDevice := func(containers int) time.Duration {
+		in, best := pod(containers), time.Hour
+		for range 3 {
+			begun := time.Now()
+			holdings := podresources.Attribute(in.Input)
+			findings := Check(in, holdings)
+			best = min(best, time.Since(begun)/time.Duration(len(holdings)))
+			if len(holdings) != 64*containers || len(findings) != containers {
+				t.Fatalf("%d devices, %d findings", len(holdings), len(findings))
+			}
+		}
+		return best
+	}
+	if small, large := perDevice(4), perDevice(32); large > 4*small { // 8 times if the work is quadratic
+		t.Errorf("%s for each device, and %s with 8 times as many", small, large)
 	}
 }

@@ -41,12 +41,13 @@ type attribution struct {
 	covered  map[key]bool                       // pods that are done
 	uids     map[types.UID]bool                 // and their UIDs
 	holdings []Holding
+	added    map[identity]bool // the holdings of claims
 }
 
 func newAttribution(in Input) *attribution {
 	a := &attribution{
 		in: in, claims: map[key]*resourceapi.ResourceClaim{}, prepared: map[key]checkpoint.Claim{},
-		listed: map[key]listedPod{}, covered: map[key]bool{}, uids: map[types.UID]bool{},
+		listed: map[key]listedPod{}, covered: map[key]bool{}, uids: map[types.UID]bool{}, added: map[identity]bool{},
 	}
 	for _, claim := range in.Claims {
 		a.claims[key{claim.Namespace, claim.Name}] = claim
@@ -92,11 +93,15 @@ func isDone(pod *corev1.Pod) bool {
 // requests that no container refers to, and those that only init containers used, which
 // have finished. The devices stay allocated and prepared until the pod ends.
 func (a *attribution) addUnused(pod *corev1.Pod, names map[string]string, used []Holding) {
-	used = slices.Clone(used)
+	ofContainers := map[identity]bool{}
+	for _, h := range used {
+		h.Container = ""
+		ofContainers[identityOf(h)] = true
+	}
 	add := func(name string, resource func(request string) string) {
 		for _, d := range a.devices(pod, key{pod.Namespace, name}) {
 			h := heldBy(pod, "", name, resource(d.holding.Request), d.holding)
-			if !slices.ContainsFunc(used, func(o Holding) bool { o.Container = ""; return same(o, h) }) {
+			if !ofContainers[identityOf(h)] {
 				a.addOnce(h)
 			}
 		}
@@ -153,7 +158,8 @@ func (a *attribution) addClaim(pod *corev1.Pod, container, name, request, resour
 // addOnce adds a holding: two references of a container to one claim give a device once, and
 // the kubelet can note a device again each time that it prepares a claim.
 func (a *attribution) addOnce(h Holding) {
-	if !slices.ContainsFunc(a.holdings, func(o Holding) bool { return same(o, h) }) {
+	if is := identityOf(h); !a.added[is] {
+		a.added[is] = true
 		a.holdings = append(a.holdings, h)
 	}
 }
@@ -183,11 +189,14 @@ func stateOf(pod *corev1.Pod, container string) string {
 	return ""
 }
 
-// same reports whether two holdings are the same device of the same holder.
-func same(a, b Holding) bool {
-	return a.Namespace == b.Namespace && a.Pod == b.Pod && a.PodUID == b.PodUID && a.Container == b.Container &&
-		a.Claim == b.Claim && a.ClaimUID == b.ClaimUID && a.Request == b.Request &&
-		a.Driver == b.Driver && a.Pool == b.Pool && a.Device == b.Device && a.ShareID == b.ShareID
+// An identity is what two holdings of the same device by the same holder have in common.
+type identity struct {
+	namespace, pod, container, claim, request, driver, pool, device string
+	podUID, claimUID, shareID                                       types.UID
+}
+
+func identityOf(h Holding) identity {
+	return identity{h.Namespace, h.Pod, h.Container, h.Claim, h.Request, h.Driver, h.Pool, h.Device, h.PodUID, h.ClaimUID, h.ShareID}
 }
 
 // holders are the containers of a pod that hold devices now: an init container has
