@@ -85,6 +85,9 @@ type Finding struct {
 // An Input is what Check reads.
 type Input struct {
 	podresources.Input
+	// Unread means that not all claims could be read. Of one that never could, it is not known whether its
+	// devices are used with adminAccess.
+	Unread bool
 	// Plugins are the containers of device plugins; nil if that is switched off.
 	Plugins []checkpoint.PluginAllocation
 	// Check returns whether the runtime resolves a CDI id.
@@ -222,10 +225,14 @@ func (in Input) driverGone(holdings []podresources.Holding) (findings []Finding)
 	return findings
 }
 
-// heldTwice reports each holder of a device that another claim holds, too.
+// heldTwice reports each holder of a device that another claim holds, too. The claim of a pod that exists
+// says whether it is adminAccess: while claims cannot be read, the kubelet's word is not enough.
 func (in Input) heldTwice(holdings []podresources.Holding) (findings []Finding) {
 	holders := map[Device][]podresources.Holding{}
 	for _, h := range holdings {
+		if in.Unread && h.Pod != "" && h.Source != podresources.FromClaim {
+			continue
+		}
 		if h.ShareID == "" && !h.AdminAccess && h.ClaimUID != "" && (in.WasAdmin == nil || !in.WasAdmin(h)) {
 			holders[deviceOf(h)] = append(holders[deviceOf(h)], h)
 		}

@@ -2,17 +2,20 @@ package nodeagent
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
 
 	"github.com/dra-steward/dra-steward/pkg/cdi"
@@ -73,6 +76,45 @@ func TestJudge(t *testing.T) {
 	} {
 		if got := kinds(Check(Input{Check: check}, test.holdings)); !slices.Equal(got, test.want) {
 			t.Errorf("%s: %v, want %v", name, got, test.want)
+		}
+	}
+}
+
+// TestHeldTwiceUnread: while a claim of a pod that exists could not be read, its device may be used with adminAccess.
+// A claim that is prepared for a pod that is gone is reported.
+func TestHeldTwiceUnread(t *testing.T) {
+	unknown := func(h *podresources.Holding) {
+		h.Source, h.Exactness = podresources.FromCheckpoint, podresources.AdminUnknown
+	}
+	gone := func(h *podresources.Holding) { h.Pod = "" }
+	for name, test := range map[string]struct {
+		unread   bool
+		holdings []podresources.Holding
+		want     []string
+	}{
+		"unread":             {true, []podresources.Holding{holding("train", "x", "0"), holding("monitor", "y", "0", unknown)}, nil},
+		"both are unread":    {true, []podresources.Holding{holding("train", "x", "0", unknown), holding("monitor", "y", "0", unknown)}, nil},
+		"another one":        {true, []podresources.Holding{holding("a", "x", "0"), holding("b", "y", "0")}, []string{"held-twice a", "held-twice b"}},
+		"gone":               {true, []podresources.Holding{holding("a", "x", "0", unknown, gone), holding("b", "y", "0")}, []string{"held-twice ", "held-twice b", "prepared-gone "}},
+		"the claim was gone": {false, []podresources.Holding{holding("a", "x", "0", unknown), holding("b", "y", "0")}, []string{"held-twice a", "held-twice b"}},
+	} {
+		if got := kinds(Check(Input{Check: check, Unread: test.unread}, test.holdings)); !slices.Equal(got, test.want) {
+			t.Errorf("%s: %v, want %v", name, got, test.want)
+		}
+	}
+	nodeView, err := NewNodeView(&rest.Config{Host: "127.0.0.1:1"}, "node-1", logr.Discard())
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubelet := podresources.New(podresources.Options{Socket: filepath.Join(t.TempDir(), "absent")})
+	defer kubelet.Close()
+	a := NewAgent(Options{Kubelet: kubelet, NodeView: nodeView, CDI: cdi.Options{Dirs: []string{t.TempDir()}}, Log: logr.Discard()})
+	for _, unread := range []bool{false, true} {
+		if in := a.read(t.Context(), time.Now(), &Observation{Sources: map[string]bool{}}); in.Unread != unread {
+			t.Errorf("unread is %v", in.Unread)
+		}
+		if err := nodeView.pods.GetStore().Add(podOf("monitor", "watch")); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

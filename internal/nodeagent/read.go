@@ -64,6 +64,7 @@ func (a *Agent) read(ctx context.Context, now time.Time, report *Observation) In
 	}
 	in.Pods = a.NodeView.Pods()
 	in.Claims, in.AsOf, err = a.claims(ctx, in.Pods, now)
+	in.Unread = err != nil
 	note("api", err)
 	if a.Checkpoint != "" {
 		in.Checkpoint, err = checkpoint.ReadDRA(a.Checkpoint)
