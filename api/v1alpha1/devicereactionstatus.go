@@ -131,9 +131,16 @@ type ReactionRestart struct {
 	Pod string `json:"pod"`
 	// +required
 	UID types.UID `json:"uid"`
+	// Node is the node of the pod.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Node string `json:"node,omitempty"`
 	// Time is when it was decided.
 	// +required
 	Time metav1.Time `json:"time"`
+	// GoneTime is since when the node has no pod of the driver; unset while there is one.
+	// +optional
+	GoneTime *metav1.Time `json:"goneTime,omitempty"`
 }
 
 // ReactionProofState is the state of a proof.

@@ -26,6 +26,7 @@ func Decide(in Input) Decision {
 		return w.Decision
 	}
 	w.read()
+	w.gone()
 	for _, name := range w.names() {
 		if w.observe(w.known[name]); w.known[name] != nil {
 			w.follow(w.known[name])

@@ -39,10 +39,10 @@ type world struct {
 	claims  map[string]*resourceapi.ResourceClaim
 	outputs map[types.UID]string
 	proofs  []string
-	// driverPod, restarts and restart are the pods of the driver.
-	driverPod func(v1alpha1.DeviceName) *corev1.Pod
-	restarts  bool
-	restart   func(*corev1.Pod)
+	// driverPods, by node, restarts and restart are the pods of the driver.
+	driverPods func(node string) *corev1.Pod
+	restarts   bool
+	restart    func(*corev1.Pod)
 	// others are the devices of other drains, otherReactions how many of them are those of reactions.
 	others         map[v1alpha1.DeviceName]string
 	otherReactions int
@@ -85,7 +85,15 @@ func (w *world) input() reaction.Input {
 		},
 		Window: guard.Window{Length: guard.DefaultWindow, Thresholds: guard.DefaultThresholds()},
 	}
-	in.Healthy, in.DriverPod, in.Restarts = w.healthy, w.driverPod, w.restarts
+	in.Healthy, in.Restarts = w.healthy, w.restarts
+	if in.DriverPodOn = w.driverPods; w.driverPods != nil {
+		in.DriverPod = func(name v1alpha1.DeviceName) *corev1.Pod {
+			if !in.Published(name) {
+				return nil
+			}
+			return w.driverPods(name.Pool)
+		}
+	}
 	in.Others, in.OtherReactions = w.others, w.otherReactions
 	in.Prepared, in.RestartRefused = w.prepared, w.refused
 	if w.jobs != nil {

@@ -52,6 +52,7 @@ func (c *Controller) driverPods(in *Input, all *cluster) {
 		}
 		return byNode()[nodeOf(device)]
 	}
+	in.DriverPodOn = func(node string) *corev1.Pod { return byNode()[node] }
 	in.Prepared = func(pod *corev1.Pod, driver string) (claims []types.NamespacedName) {
 		for _, p := range c.options.Active.Usage.Prepared(pod.Spec.NodeName, driver) {
 			claims = append(claims, types.NamespacedName{Namespace: p.Claim.Namespace, Name: p.Claim.Name})

@@ -33,10 +33,12 @@ type Input struct {
 	OtherReactions int
 	// Proofs are for spec.prove; nil where proofs are switched off.
 	Proofs *Proofs
-	// DriverPod returns the pod of the driver of a device by spec.end.driverPods, nil if there is none.
-	// Restarts reports whether the controller may delete it.
-	DriverPod func(v1alpha1.DeviceName) *corev1.Pod
-	Restarts  bool
+	// DriverPod returns the pod of the driver of a device by spec.end.driverPods, nil if there is none or the
+	// device is not published. DriverPodOn returns that of a node. Restarts reports whether the controller may
+	// delete them.
+	DriverPod   func(v1alpha1.DeviceName) *corev1.Pod
+	DriverPodOn func(node string) *corev1.Pod
+	Restarts    bool
 	// Prepared are the claims that a driver has to unprepare on the node of its pod. RestartRefused is
 	// why the last deletion of a pod was refused.
 	Prepared       func(pod *corev1.Pod, driver string) []types.NamespacedName

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -55,7 +56,7 @@ func (w *work) restart(d *v1alpha1.ReactionDevice) {
 	case other != "":
 		d.Message = "waits until pod " + other + " has restarted"
 	default:
-		d.Restart = &v1alpha1.ReactionRestart{Pod: pod.Name, UID: pod.UID, Time: *reconcile.Stamp(w.Now)}
+		d.Restart = &v1alpha1.ReactionRestart{Pod: pod.Name, UID: pod.UID, Node: pod.Spec.NodeName, Time: *reconcile.Stamp(w.Now)}
 		d.Message = "pod " + pod.Name + " restarts"
 		w.Restart = append(w.Restart, pod)
 	}
@@ -74,6 +75,34 @@ func (w *work) used(d *v1alpha1.ReactionDevice, pod *corev1.Pod) string {
 	return fmt.Sprintf(" restarts when no claim on node %s is prepared: %s left, first %s", pod.Spec.NodeName, plural.Of(len(claims), "claim"), claims[0])
 }
 
+// replaced is how long a node may be without a pod of the driver until it counts as one that gets none: it
+// was deleted, or the driver does not run there any more.
+const replaced = 10 * time.Minute
+
+// gone notes since when nodes have no pod of the driver after a restart.
+func (w *work) gone() {
+	if w.DriverPod == nil {
+		return
+	}
+	for _, d := range w.known {
+		switch {
+		case d.Restart == nil:
+		case w.restarted(d) != nil:
+			d.Restart.GoneTime = nil
+		case d.Restart.GoneTime == nil:
+			d.Restart.GoneTime = reconcile.Stamp(w.Now)
+		}
+	}
+}
+
+// restarted returns the pod of the driver on the node of a restart, also while it publishes nothing.
+func (w *work) restarted(d *v1alpha1.ReactionDevice) *corev1.Pod {
+	if node := d.Restart.Node; node != "" {
+		return w.DriverPodOn(node)
+	}
+	return w.DriverPod(d.DeviceName)
+}
+
 // restarting names a pod of the driver that was deleted for another device, and whose replacement is not
 // ready yet.
 func (w *work) restarting(d *v1alpha1.ReactionDevice) string {
@@ -82,7 +111,10 @@ func (w *work) restarting(d *v1alpha1.ReactionDevice) string {
 		if other == d || other.Restart == nil {
 			continue
 		}
-		if pod := w.DriverPod(other.DeviceName); pod == nil || pod.UID == other.Restart.UID || !ready(pod) {
+		if gone := other.Restart.GoneTime; gone != nil && w.Now.Sub(gone.Time) >= replaced {
+			continue
+		}
+		if pod := w.restarted(other); pod == nil || pod.UID == other.Restart.UID || !ready(pod) {
 			return other.Restart.Pod
 		}
 	}

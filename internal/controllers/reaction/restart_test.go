@@ -23,6 +23,7 @@ type fleet struct {
 func (f *fleet) start(pool string) {
 	f.started++
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "drivers", Name: fmt.Sprint("plugin-", f.started), UID: types.UID(fmt.Sprint("plugin-", f.started))}}
+	pod.Spec.NodeName = pool
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 	f.pods[pool] = pod
 }
@@ -33,7 +34,7 @@ func newFleet(w *world, restarts bool) *fleet {
 	f.start("node-0")
 	f.start("node-1")
 	w.reaction.Spec.End.DriverPods = &v1alpha1.ReactionDriverPods{Namespace: "drivers", MatchLabels: map[string]string{"app": "plugin"}}
-	w.driverPod = func(name v1alpha1.DeviceName) *corev1.Pod { return f.pods[name.Pool] }
+	w.driverPods = func(node string) *corev1.Pod { return f.pods[node] }
 	w.restarts = restarts
 	w.restart = func(pod *corev1.Pod) {
 		for pool, is := range f.pods {
@@ -75,6 +76,46 @@ func TestRestart(t *testing.T) {
 	w.run(time.Hour)
 	if f.started != 4 || f.pods["node-0"].Name != "plugin-3" || f.pods["node-1"].Name != "plugin-4" {
 		t.Errorf("%v", f.pods)
+	}
+}
+
+// TestRestartWithoutReplacement: a node that is deleted, and gets no pod of the driver any more, holds the restarts of
+// others for ten minutes; one whose new pod is ready and does not publish the device holds none.
+func TestRestartWithoutReplacement(t *testing.T) {
+	for name, test := range map[string]struct {
+		back func(*fleet)
+		held time.Duration
+	}{
+		"deleted":           {func(*fleet) {}, 10 * time.Minute},
+		"publishes nothing": {func(f *fleet) { f.start("node-0") }, 0},
+		"is not ready": {func(f *fleet) {
+			f.start("node-0")
+			f.pods["node-0"].Status.Conditions = nil
+		}, time.Hour},
+	} {
+		w := newWorld(t, 2, 8)
+		f := newFleet(w, true)
+		w.reaction.Spec.Brake.PercentOfDriver = ptr.To[int32](50)
+		w.reaction.Spec.End.RestartDriver = true
+		a, b := device("node-0", 0), device("node-1", 0)
+		w.drained(a)
+		w.run(5 * time.Second)
+		if f.pods["node-0"] != nil {
+			t.Fatal("not restarted")
+		}
+		for i := range 8 {
+			delete(w.devices, device("node-0", i))
+		}
+		gone := w.now
+		test.back(f)
+		w.drained(b)
+		for w.now.Sub(gone) < 15*time.Minute && f.pods["node-1"] != nil {
+			w.run(time.Second)
+		}
+		held := w.now.Sub(gone)
+		if is := f.pods["node-1"] != nil; is != (test.held == time.Hour) || !is && (held < test.held-10*time.Second || held > test.held+time.Minute) {
+			t.Errorf("%s: held for %s, %q, %q", name, held, w.of(a).Message, w.of(b).Message)
+		}
 	}
 }
 
@@ -138,9 +179,6 @@ func TestRestartWaits(t *testing.T) {
 	w := newWorld(t, 1, 8)
 	f := newFleet(w, true)
 	w.reaction.Spec.End.RestartDriver = true
-	for _, pod := range f.pods {
-		pod.Spec.NodeName = "node-0"
-	}
 	var claims []types.NamespacedName
 	w.prepared = func(pod *corev1.Pod, driver string) []types.NamespacedName {
 		if pod.Name != "plugin-1" || driver != "gpu.example.com" {
