@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"path/filepath"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,6 +37,43 @@ func TestServerKeepsItsAnswer(t *testing.T) {
 			t.Errorf("%v, %v", answer, err)
 		}
 		<-time.After(2 * time.Second)
+		if _, err := s.List(t.Context(), nil); status.Code(err) != codes.Unavailable {
+			t.Errorf("%v, want Unavailable", err)
+		}
+	})
+}
+
+// TestServerOfHungKubelet: while the kubelet hangs, clients that wait for ten seconds get its last answer, also if
+// they come while a read of others waits. After a minute they get an error.
+func TestServerOfHungKubelet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in := recorded(t)
+		in.Listing.Complete = true
+		hung := false
+		s := &podresources.Server{Read: func(ctx context.Context) (podresources.Input, error) {
+			if hung {
+				<-ctx.Done()
+				return podresources.Input{}, ctx.Err()
+			}
+			return in, nil
+		}}
+		if _, err := s.List(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		hung = true
+		var clients sync.WaitGroup
+		for i := range 10 {
+			clients.Go(func() {
+				<-time.After(time.Duration(i) * 5 * time.Second / 2)
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				defer cancel()
+				if answer, err := s.List(ctx, nil); err != nil || len(answer.GetPodResources()) != len(in.Listing.Pods) {
+					t.Errorf("client %d: %v", i, err)
+				}
+			})
+		}
+		clients.Wait()
+		<-time.After(2 * time.Minute)
 		if _, err := s.List(t.Context(), nil); status.Code(err) != codes.Unavailable {
 			t.Errorf("%v, want Unavailable", err)
 		}

@@ -55,6 +55,7 @@ const ageHeader = "dra-steward-age-seconds"
 const (
 	readPause = 200 * time.Millisecond // between reads for clients
 	keep      = time.Minute            // the last answer, if the kubelet gives none
+	patience  = 4 * time.Second        // with a read while there is a last answer
 )
 
 // An answer is the corrected list, and when it was right.
@@ -117,6 +118,13 @@ func (s *Server) pods(ctx context.Context) ([]*v1.PodResources, error) {
 // for a while.
 func (s *Server) read(ctx context.Context) (answer, error) {
 	now := time.Now()
+	old := s.last
+	kept := !old.read.IsZero() && now.Sub(old.read) <= keep
+	if kept { // clients have timeouts of their own
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, patience)
+		defer cancel()
+	}
 	in, err := s.Read(ctx)
 	if err != nil {
 		err = status.Error(codes.Unavailable, err.Error())
@@ -127,10 +135,9 @@ func (s *Server) read(ctx context.Context) (answer, error) {
 		s.last = answer{pods: s.correct(in), asOf: in.AsOf, read: now}
 		return s.last, nil
 	}
-	if s.last.read.IsZero() || now.Sub(s.last.read) > keep {
+	if !kept {
 		return answer{}, err
 	}
-	old := s.last
 	if old.asOf.IsZero() {
 		old.asOf = old.read
 	}
