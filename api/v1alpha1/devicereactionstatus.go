@@ -138,7 +138,7 @@ type ReactionRestart struct {
 	// Time is when it was decided.
 	// +required
 	Time metav1.Time `json:"time"`
-	// GoneTime is since when the node has no pod of the driver; unset while there is one.
+	// GoneTime is when the last pod of the driver left the node; unset while there is one.
 	// +optional
 	GoneTime *metav1.Time `json:"goneTime,omitempty"`
 }

@@ -226,7 +226,7 @@ func (in Input) driverGone(holdings []podresources.Holding) (findings []Finding)
 }
 
 // heldTwice reports each holder of a device that another claim holds, too. The claim of a pod that exists
-// says whether it is adminAccess: while claims cannot be read, the kubelet's word is not enough.
+// shows adminAccess: while claims cannot be read, the kubelet's word is not enough.
 func (in Input) heldTwice(holdings []podresources.Holding) (findings []Finding) {
 	holders := map[Device][]podresources.Holding{}
 	for _, h := range holdings {

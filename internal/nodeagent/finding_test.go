@@ -368,7 +368,7 @@ func TestLargestPod(t *testing.T) {
 	}
 	perDevice := func(containers int) time.Duration {
 		in, best := pod(containers), time.Hour
-		for range 3 {
+		for started := time.Now(); time.Since(started) < 300*time.Millisecond; {
 			begun := time.Now()
 			holdings := podresources.Attribute(in.Input)
 			findings := Check(in, holdings)
@@ -379,7 +379,7 @@ func TestLargestPod(t *testing.T) {
 		}
 		return best
 	}
-	if small, large := perDevice(4), perDevice(32); large > 4*small { // 8 times if the work is quadratic
+	if small, large := perDevice(4), perDevice(32); large > 6*small { // 8 times if the work is quadratic
 		t.Errorf("%s for each device, and %s with 8 times as many", small, large)
 	}
 }

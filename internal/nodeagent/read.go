@@ -88,14 +88,19 @@ func (a *Agent) read(ctx context.Context, now time.Time, report *Observation) In
 		in.Check = func(id string) cdi.Result { return cdi.Result{ID: id} }
 		return in
 	}
-	known := map[string]cdi.Result{} // an id may be in many hands
-	in.Check = func(id string) cdi.Result {
+	in.Check = remembered(registry.Check)
+	return in
+}
+
+// remembered checks each id once: it may be in many hands.
+func remembered(check func(id string) cdi.Result) func(id string) cdi.Result {
+	known := map[string]cdi.Result{}
+	return func(id string) cdi.Result {
 		if _, ok := known[id]; !ok {
-			known[id] = registry.Check(id)
+			known[id] = check(id)
 		}
 		return known[id]
 	}
-	return in
 }
 
 // list returns what the kubelet says about its pods.

@@ -79,7 +79,7 @@ func (w *work) used(d *v1alpha1.ReactionDevice, pod *corev1.Pod) string {
 // was deleted, or the driver does not run there any more.
 const replaced = 10 * time.Minute
 
-// gone notes since when nodes have no pod of the driver after a restart.
+// gone notes when nodes had no pod of the driver first after a restart.
 func (w *work) gone() {
 	if w.DriverPod == nil {
 		return
