@@ -141,4 +141,15 @@ func TestUnpausedDrainCounts(t *testing.T) {
 	if n := podsOf(activeOf(&index), []*v1alpha1.DeviceDrain{d}, now); n != 1 {
 		t.Errorf("%d pods count of a drain that was unpaused now, want 1", n)
 	}
+	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
+	if err := store.Add(d); err != nil {
+		t.Fatal(err)
+	}
+	made := NewDrainStore(store, func() string { return "9" })
+	made.All(now)
+	d.Status.Counts.Evicted = 1
+	made.Deleted(d, now)
+	if n := podsOf(activeOf(&usage.Index{}), made.Counted(made.All(now)), now); n != 1 {
+		t.Errorf("%d pods count of one that was deleted after that, want 1", n)
+	}
 }

@@ -120,7 +120,7 @@ func (s *DrainStore) noteEnded(all []*v1alpha1.DeviceDrain, now time.Time) {
 		s.ended[uid] = ended
 	}
 	maps.DeleteFunc(s.ended, func(uid types.UID, d *v1alpha1.DeviceDrain) bool {
-		return present[uid] != nil || now.Sub(d.CreationTimestamp.Time) >= guard.MaxWindow
+		return present[uid] != nil || now.Sub(beganAt(d)) >= guard.MaxWindow
 	})
 	s.last = present
 }
@@ -168,14 +168,19 @@ func (a ActiveEvictions) Starts(drains []*v1alpha1.DeviceDrain, now time.Time) (
 	return starts
 }
 
+// beganAt is when a drain was created or unpaused, or when its window opened.
+func beganAt(d *v1alpha1.DeviceDrain) time.Time {
+	draining := meta.FindStatusCondition(d.Status.Conditions, v1alpha1.DrainDraining)
+	if draining != nil && draining.Status == metav1.ConditionTrue && draining.LastTransitionTime.After(d.CreationTimestamp.Time) {
+		return draining.LastTransitionTime.Time
+	}
+	return d.CreationTimestamp.Time
+}
+
 // start is the eviction of a drain that began within the window. Pods that it has evicted
 // hold nothing any more, and count by their number.
 func (a ActiveEvictions) start(d *v1alpha1.DeviceDrain, now time.Time) (guard.Start, bool) {
-	began := d.CreationTimestamp.Time
-	draining := meta.FindStatusCondition(d.Status.Conditions, v1alpha1.DrainDraining)
-	if draining != nil && draining.Status == metav1.ConditionTrue && draining.LastTransitionTime.After(began) {
-		began = draining.LastTransitionTime.Time // it was unpaused, or a window has opened
-	}
+	began := beganAt(d)
 	none := d.Status.Counts.Evicted+d.Status.Counts.Deleted == 0 && len(d.Status.Evicting) == 0
 	if d.Spec.DryRun || d.Spec.Paused && none || now.Sub(began) >= a.Length {
 		return guard.Start{}, false
