@@ -285,7 +285,7 @@ func (r *reading) patches(ctx context.Context) ([]any, error) {
 }
 
 // listAs lists objects whose version differs between servers, as *T.
-func listAs[T any](ctx context.Context, r *reading, what string, from untyped) (all []any, _ error) {
+func listAs[T any](ctx context.Context, r *reading, what string, from untyped) (all []any, err error) {
 	found, err := list[*unstructured.Unstructured](ctx, r, what, from)
 	if err != nil {
 		return nil, err
@@ -294,11 +294,9 @@ func listAs[T any](ctx context.Context, r *reading, what string, from untyped) (
 	for _, object := range found {
 		into, known := before[object]
 		if !known {
-			into = new(T)
-			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, into); err != nil {
-				return nil, fmt.Errorf("%s %q: %w", object.GetKind(), object.GetName(), err)
+			if into, err = newer.Convert[T](object); err != nil {
+				return nil, err
 			}
-			newer.Convert(object.Object, into)
 		}
 		now[object] = into
 		all = append(all, into)

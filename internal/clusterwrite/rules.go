@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/dra-steward/dra-steward/internal/clusterread"
+	"github.com/dra-steward/dra-steward/internal/newer"
 	"github.com/dra-steward/dra-steward/internal/taints"
 )
 
@@ -177,8 +178,7 @@ func (r *Rules) Get(ctx context.Context, name string) (*resourceapi.DeviceTaintR
 	if err != nil {
 		return nil, err
 	}
-	rule := &resourceapi.DeviceTaintRule{}
-	return rule, runtime.DefaultUnstructuredConverter.FromUnstructured(found.Object, rule)
+	return newer.Convert[resourceapi.DeviceTaintRule](found)
 }
 
 // Delete deletes a stored rule. One that is gone is no error.

@@ -1,5 +1,6 @@
-// Package newer reads fields that the linked types of Kubernetes do not have yet. A client with
-// these types drops them, and an object can then mean less than the API server takes it for.
+// Package newer reads objects that mean more than the linked types have: fields that these types do not have yet, and
+// numbers that they cannot read. A client with these types drops the fields, and an object can then mean less than the API
+// server takes it for.
 package newer
 
 import (
@@ -32,19 +33,5 @@ func Decode(data []byte, rule *resourceapi.DeviceTaintRule) {
 func DecodeAny(data []byte, object any) {
 	if rule, is := object.(*resourceapi.DeviceTaintRule); is && rule != nil {
 		Decode(data, rule)
-	}
-}
-
-// Convert is Decode for an object of the dynamic client that has been converted to one of any
-// type. Only DeviceTaintRules change.
-func Convert(object map[string]any, converted any) {
-	rule, is := converted.(*resourceapi.DeviceTaintRule)
-	if !is {
-		return
-	}
-	spec, _ := object["spec"].(map[string]any)
-	selector, _ := spec["deviceSelector"].(map[string]any)
-	if all := selector["all"]; all != nil && all != false {
-		rule.Spec.DeviceSelector = &resourceapi.DeviceTaintSelector{}
 	}
 }

@@ -2,11 +2,9 @@ package tracker
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
-	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -30,7 +28,6 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/compact"
 	"github.com/dra-steward/dra-steward/internal/newer"
-	"github.com/dra-steward/dra-steward/internal/quantity"
 )
 
 // Sources are the informers that a tracker reads. The caller that sets the fields runs the
@@ -492,43 +489,17 @@ func (c *convertingClient[T]) watch(ctx context.Context, options metav1.ListOpti
 	}), nil
 }
 
-// convert reads fields as *T.
+// convert reads an object as *T.
 func convert[T any](object *unstructured.Unstructured) (runtime.Object, error) {
-	out, fields := new(T), object.Object
-	patch, isPatch := any(out).(*v1alpha1.ResourceSlicePatch)
-	unreadable := ""
-	if isPatch {
-		if unreadable = unreadableCapacity(fields); unreadable != "" {
-			fields = maps.Clone(fields)
-			delete(fields, "spec")
-		}
+	out, err := newer.Convert[T](object)
+	if err != nil {
+		return nil, err
 	}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, out); err != nil {
-		return nil, fmt.Errorf("%s %q: %w", object.GetKind(), object.GetName(), err)
-	}
-	if unreadable != "" {
-		metav1.SetMetaDataAnnotation(&patch.ObjectMeta, quantity.Unreadable, unreadable)
-	}
-	newer.Convert(object.Object, out)
 	result, ok := any(out).(runtime.Object)
 	if !ok {
 		return nil, fmt.Errorf("%T is no API type", out)
 	}
 	return result, nil
-}
-
-// unreadableCapacity returns which capacity of a patch cannot be read, "" for none: the pattern in
-// its CustomResourceDefinition accepts more than quantities are. Such a patch must not keep others
-// from being read.
-func unreadableCapacity(fields map[string]any) string {
-	capacity, _, _ := unstructured.NestedMap(fields, "spec", "devices", "capacity")
-	for _, name := range slices.Sorted(maps.Keys(capacity)) {
-		text, err := json.Marshal(capacity[name])
-		if err != nil || quantity.MayStall(text) || json.Unmarshal(text, &resourceapi.DeviceCapacity{}) != nil {
-			return fmt.Sprintf("spec.devices.capacity[%s]: %.200s has a number that is no quantity: correct it", name, text)
-		}
-	}
-	return ""
 }
 
 // A PatchReader reads ResourceSlicePatches alone, for who has the slices from elsewhere and

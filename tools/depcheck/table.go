@@ -148,7 +148,7 @@ var Packages = map[string]Package{
 	"internal/remerge":          {Floor: 1, Importers: []string{"internal/clusterread", "pkg/tracker"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"internal/natural":          {Floor: 1, Never: []string{clientGo, controllerRuntime}, Pure: true},
 	"internal/compact":          {Floor: 1, Never: []string{clientGo, controllerRuntime}, Pure: true},
-	"internal/newer":            {Floor: 1, Never: []string{clientGo, controllerRuntime}, Pure: true},
+	"internal/newer":            {Floor: 1, Peers: []string{"api/v1alpha1", "internal/quantity"}, Never: []string{clientGo, controllerRuntime}, Pure: true},
 	"internal/windows":          {Floor: 1, Peers: []string{"api/v1alpha1"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"internal/quantity":         {Floor: 1, Never: []string{clientGo, controllerRuntime}, Pure: true},
 	"internal/condition":        {Floor: 1, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
