@@ -3,6 +3,7 @@ package nodeagents
 import (
 	"bytes"
 	"context"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/internal/cli"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/freeport"
 	"github.com/dra-steward/dra-steward/test/envtest/internal/loglines"
 )
 
@@ -57,25 +59,35 @@ func TestLogs(t *testing.T) {
 	if err := populateNode(t.Context(), client, name); err != nil {
 		t.Fatal(err)
 	}
+	address, err := freeport.Loopback()
+	if err != nil {
+		t.Fatal(err)
+	}
 	out := &log{}
 	agent := exec.CommandContext(t.Context(), os.Args[0], "node", "watch", "--node-name", name, "--kubeconfig", cluster.Kubeconfig(),
 		"--pod-resources-socket", filepath.Join(t.TempDir(), "kubelet.sock"), "--kubelet-root", t.TempDir(),
-		"--health-address", "", "--metrics-address", "", "--interval", "1s")
+		"--health-address", address, "--metrics-address", "", "--interval", "1s")
 	agent.Env, agent.Stdout, agent.Stderr = append(os.Environ(), asProgram+"=1"), out, out
 	if err := agent.Start(); err != nil {
 		t.Fatal(err)
 	}
-	says := func(text string) {
+	waits := func(what string, done func() bool) {
 		t.Helper()
 		// A reflector waits for up to a minute before it lists again.
-		if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 3*time.Minute, true, func(context.Context) (bool, error) {
-			return strings.Contains(out.String(), text), nil
-		}); err != nil {
-			t.Fatalf("%q is not in the log:\n%s", text, out)
+		if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 3*time.Minute, true, func(context.Context) (bool, error) { return done(), nil }); err != nil {
+			t.Fatalf("%s:\n%s", what, out)
 		}
+	}
+	says := func(text string) {
+		t.Helper()
+		waits(text+" is not in the log", func() bool { return strings.Contains(out.String(), text) })
 	}
 	says(`"watching"`)
 	says(`kubelet.sock`)
+	waits("not all has been read", func() bool { // what was not read before cannot be watched again
+		answer, err := http.Get("http://" + address + "/readyz")
+		return err == nil && answer.Body.Close() == nil && answer.StatusCode == http.StatusOK
+	})
 	if err := cluster.RestartAPIServer(t.Context()); err != nil {
 		t.Fatal(err)
 	}
