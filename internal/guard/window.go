@@ -43,6 +43,20 @@ type Hit struct {
 // evictions. It lets the maintenance of three nodes with eight pods each begin at once.
 const pacedFactor = 2
 
+// Begun returns the evictions that count together with one of an object that begins at a time, no earlier than now, and when
+// the last one began for which there was no room.
+type Begun func(object string, at time.Time) (starts []Start, omitted time.Time)
+
+// With adds evictions that begin at any of these times; b may be nil.
+func (b Begun) With(more []Start) Begun {
+	return func(object string, at time.Time) (starts []Start, omitted time.Time) {
+		if b != nil {
+			starts, omitted = b(object, at)
+		}
+		return append(starts, more...), omitted
+	}
+}
+
 // A Start is an eviction that has begun.
 type Start struct {
 	// Object is such as "DeviceTaintRule broken".
@@ -120,6 +134,18 @@ func (w Window) Exceeds(now time.Time, hit Hit, acknowledged *Ceiling, starts []
 	}
 	slices.SortStableFunc(sum.Others, func(a, b Start) int { return cmp.Compare(len(b.Hit.Pods), len(a.Hit.Pods)) })
 	return sum, true
+}
+
+// FirstExcess returns the first sum that is too large of an eviction that begins at several times.
+func (w Window) FirstExcess(now time.Time, s Step, begun Begun) (Sum, bool) {
+	for _, at := range s.Begins {
+		var starts []Start
+		starts, w.Omitted = begun(s.Object, at)
+		if sum, exceeds := w.Exceeds(now, s.Hit, s.Acknowledged, starts); exceeds {
+			return sum, true
+		}
+	}
+	return Sum{}, false
 }
 
 // omits reports whether an eviction of the window is not counted.
@@ -273,7 +299,9 @@ func (u union) contains(hit Hit) bool {
 func (u union) namespaces() map[string]bool {
 	all := map[string]bool{}
 	for pod := range u.pods {
-		all[pod.Namespace] = true
+		if pod.Namespace != "" { // that of a pod that another process saw is not known
+			all[pod.Namespace] = true
+		}
 	}
 	return all
 }
@@ -355,13 +383,15 @@ func Began(rule *resourceapi.DeviceTaintRule) (began time.Time, known bool) {
 	return written.LastTransitionTime.Time, true
 }
 
-// A Step is an eviction that a controller is about to begin.
+// A Step is an eviction that is about to begin.
 type Step struct {
 	// Object is what evicts, such as "DeviceDrain gpu", and Does how a message names that, such as "a
 	// drain of node-1".
 	Object, Does string
 	Hit          Hit
-	// Acknowledged is what the object of the controller acknowledges, nil for nothing, and Annotate
+	// Begins are when it begins, the first time first.
+	Begins []time.Time
+	// Acknowledged is what the object acknowledges that asks for it, nil for nothing, and Annotate
 	// its name, such as "the roll".
 	Acknowledged *Ceiling
 	Annotate     string
@@ -369,7 +399,7 @@ type Step struct {
 
 // Refuse asks the thresholds about a step of a controller, by itself and with the evictions of the
 // window. It returns why the step may not begin, empty if it may, and when it may if waiting helps.
-func (w Window) Refuse(now time.Time, s Step, starts []Start) (why string, until time.Time) {
+func (w Window) Refuse(now time.Time, s Step, begun Begun) (why string, until time.Time) {
 	counts := Counts{Devices: len(s.Hit.Devices), Claims: len(s.Hit.Claims), Pods: len(s.Hit.Pods), Namespaces: s.Hit.Namespaces()}
 	if excess := w.Thresholds.Exceeded(counts, s.Acknowledged); len(excess) > 0 {
 		var texts []string
@@ -378,7 +408,7 @@ func (w Window) Refuse(now time.Time, s Step, starts []Start) (why string, until
 		}
 		return s.Does + " evicts too many pods: " + strings.Join(texts, ", ") + "; if this is intended, annotate " + s.Annotate + " with " + CeilingOf(counts).Annotate(), time.Time{}
 	}
-	if sum, exceeds := w.Exceeds(now, s.Hit, s.Acknowledged, starts); exceeds {
+	if sum, exceeds := w.FirstExcess(now, s, begun); exceeds {
 		return s.Does + ", " + sum.String(), sum.Until
 	}
 	return "", time.Time{}

@@ -105,3 +105,39 @@ func TestAtRate(t *testing.T) {
 		t.Errorf("%d pods", len(got.Pods))
 	}
 }
+
+// TestLaterBeginnings: an eviction that begins again later counts with those that begin then, and with more that are made with it.
+func TestLaterBeginnings(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	night := now.Add(10 * time.Hour)
+	pods := func(of string, count int) (hit guard.Hit) {
+		for n := range count {
+			hit.Pods = append(hit.Pods, types.NamespacedName{Namespace: of, Name: fmt.Sprint(n)})
+		}
+		return hit
+	}
+	begun := guard.Begun(func(object string, at time.Time) (starts []guard.Start, omitted time.Time) {
+		if object != "DeviceDrain new" {
+			t.Errorf("asked for %s", object)
+		}
+		if at.Equal(night) {
+			starts = []guard.Start{{Object: "DeviceDrain others", Time: at, Hit: pods("others", 40)}}
+		}
+		return starts, omitted
+	})
+	w := guard.Window{Length: guard.DefaultWindow, Thresholds: guard.DefaultThresholds()}
+	step := guard.Step{Object: "DeviceDrain new", Does: "the drain", Hit: pods("team", 1), Annotate: "the roll", Begins: []time.Time{now}}
+	if why, _ := w.Refuse(now, step, begun); why != "" {
+		t.Errorf("it begins now: %s", why)
+	}
+	if why, _ := w.Refuse(now, step, begun.With([]guard.Start{{Object: "DeviceDrain first", Time: now, Hit: pods("first", 40)}})); why == "" {
+		t.Error("it begins with 40 others")
+	}
+	step.Begins = append(step.Begins, night)
+	if why, until := w.Refuse(now, step, begun); why == "" || !until.Equal(night.Add(guard.DefaultWindow)) {
+		t.Errorf("it begins with others in the night: %q until %s", why, until)
+	}
+	if why, _ := w.Refuse(now, step, guard.Begun(nil).With(nil)); why != "" {
+		t.Errorf("there are no others: %s", why)
+	}
+}

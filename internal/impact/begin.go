@@ -15,6 +15,7 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/caller"
 	"github.com/dra-steward/dra-steward/internal/guard"
+	"github.com/dra-steward/dra-steward/internal/reconcile"
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
 
@@ -45,7 +46,10 @@ func (i *Estimator) Admit(ctx context.Context, write guard.Write, decide func(gu
 	impact.Everything, impact.Stranded, impact.Siblings = everything(write.Object), stranded, siblings
 	hit := counted.Hit().Pace(perMinute(write.Object), write.Window.Length)
 	write.Window.Published = published
-	impact.Sum = i.exceeds(write, hit, admitted)
+	step := guard.Step{Object: nameOf(write.Object), Hit: hit, Acknowledged: write.Acknowledged, Begins: begins(write.Object, write.Now)}
+	if sum, exceeds := write.Window.FirstExcess(write.Now, step, i.beginnings.begun(admitted, write.Now, write.Window.Length)); exceeds {
+		impact.Sum = &sum
+	}
 	if decide(impact) && !write.DryRun {
 		one := i.begin(write.Object, write.Now)
 		one.admitted = counted.Hit()
@@ -109,7 +113,7 @@ func (i *Estimator) begin(object any, at time.Time) beginning {
 		b.spec = resourceapi.DeviceTaintRuleSpec{DeviceSelector: object.Spec.DeviceSelector, Taint: taint}
 	case *v1alpha1.DeviceDrain:
 		b.spec, b.perMinute = []any{object.Spec.Devices, object.Spec.Selector, object.Spec.WithPartitions}, perMinute(object)
-		b.windows = object.Spec.Windows
+		b.windows, b.drain = object.Spec.Windows, object
 	case *v1alpha1.DeviceReaction:
 		b.spec, b.perMinute = []any{object.Spec.When, object.Spec.Selector, object.Spec.Then.WithPartitions}, perMinute(object)
 	case *v1alpha1.DeviceRoll:
@@ -149,54 +153,102 @@ func (i *Estimator) hits(object any) func() guard.Hit {
 // replicas admitted counts, too. The caller runs the informer.
 func (i *Estimator) FollowRules(rules cache.SharedIndexInformer) error {
 	i.rules = true
-	return i.follow(rules)
-}
-
-func (i *Estimator) follow(informer cache.SharedIndexInformer) error {
-	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(object any) { i.changed(nil, object, time.Now()) },
-		UpdateFunc: func(old, object any) { i.changed(old, object, time.Now()) },
-		DeleteFunc: i.deleted,
-	})
+	_, err := i.Follow(rules)
 	return err
 }
 
-// changed takes over how an object is stored; old is nil for one that is new here.
+// Follow makes the estimator remember the evictions of the DeviceTaintRules or DeviceDrains of an informer. The caller runs it.
+func (i *Estimator) Follow(informer cache.SharedIndexInformer) (cache.ResourceEventHandlerRegistration, error) {
+	return informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(object any) { i.Stored(object, time.Now()) },
+		UpdateFunc: func(_, object any) { i.Stored(object, time.Now()) },
+		DeleteFunc: i.Deleted,
+	})
+}
+
+// Begun are the evictions that began within a window, as far as objects are stored.
+func (i *Estimator) Begun(now time.Time, window time.Duration) guard.Begun {
+	return i.beginnings.begun(nil, now, window)
+}
+
+// Stored takes over how a rule or drain is stored, unless a newer one is known: an informer can be behind what a controller has
+// written.
+func (i *Estimator) Stored(object any, now time.Time) {
+	stored, is := object.(metav1.Object)
+	if !is {
+		return
+	}
+	i.beginnings.storing.Lock()
+	defer i.beginnings.storing.Unlock()
+	name := nameOf(object)
+	seen := i.beginnings.seen[name]
+	if seen != nil && reconcile.Newer(seen.GetResourceVersion(), stored.GetResourceVersion()) {
+		return
+	}
+	if i.beginnings.seen == nil {
+		i.beginnings.seen = map[string]metav1.Object{}
+	}
+	i.beginnings.seen[name] = stored
+	if seen == nil || seen.GetUID() != stored.GetUID() {
+		i.changed(nil, object, now)
+		return
+	}
+	i.changed(seen, object, now)
+}
+
+// changed takes over a change of an object; old is nil for one that is new here.
 func (i *Estimator) changed(old, object any, now time.Time) {
 	var evicts, widens bool
-	var began time.Time
+	one := i.begin(object, now)
 	switch object := object.(type) {
 	case *resourceapi.DeviceTaintRule:
 		before, _ := old.(*resourceapi.DeviceTaintRule)
-		evicts, widens, began = guard.Widens(nil, object), guard.Widens(before, object), ruleBegan(object, now)
+		evicts, widens = guard.Widens(nil, object), guard.Widens(before, object)
+		if old == nil {
+			one.at = ruleBegan(object, now)
+		}
 	case *v1alpha1.DeviceDrain:
 		before, _ := old.(*v1alpha1.DeviceDrain)
-		evicts, widens, began = guard.WidensDrain(nil, object), guard.WidensDrain(before, object) || opens(before, object), drainBegan(object, now)
-		i.beginnings.wait(i.begin(object, now), evicts && object.Status.CompletionTime == nil)
+		evicts, widens = guard.WidensDrain(nil, object), guard.WidensDrain(before, object) || opens(before, object)
+		if old == nil {
+			one.at = drainBegan(object, now)
+		} else {
+			one.before = evicted(object)
+		}
+		i.beginnings.wait(one, evicts && object.Status.CompletionTime == nil)
 	default:
 		return
 	}
 	switch {
-	case widens:
-		if old != nil {
-			began = now
-		}
-		if now.Sub(began) < guard.MaxWindow {
-			i.beginnings.observe(i.begin(object, began))
-		}
-	case evicts:
-		i.beginnings.follow(nameOf(object), i.hits(object)) // the status of a drain has its devices
-	default:
-		i.beginnings.end(nameOf(object))
+	case widens && now.Sub(one.at) < guard.MaxWindow:
+		i.beginnings.observe(one)
+	case evicts && !widens:
+		i.beginnings.follow(one)
+	case !evicts:
+		i.beginnings.end(one)
 	}
 }
 
-func (i *Estimator) deleted(object any) {
+// Deleted notes that a rule or drain is gone.
+func (i *Estimator) Deleted(object any) {
 	if gone, is := object.(cache.DeletedFinalStateUnknown); is {
 		object = gone.Obj
 	}
-	i.beginnings.wait(beginning{object: nameOf(object)}, false)
-	i.beginnings.end(nameOf(object))
+	stored, is := object.(metav1.Object)
+	if !is {
+		return
+	}
+	i.beginnings.storing.Lock()
+	defer i.beginnings.storing.Unlock()
+	name := nameOf(object)
+	if seen := i.beginnings.seen[name]; seen != nil && seen.GetUID() != stored.GetUID() {
+		return // another one has its name
+	}
+	delete(i.beginnings.seen, name)
+	one := beginning{object: name}
+	one.drain, _ = object.(*v1alpha1.DeviceDrain)
+	i.beginnings.wait(one, false)
+	i.beginnings.end(one)
 }
 
 // ruleBegan returns when a rule that was not seen before began to evict; now if that is not

@@ -1,12 +1,14 @@
 package impact
 
 import (
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
@@ -25,6 +27,9 @@ type beginnings struct {
 	omitted time.Time
 	// admitted is what was admitted and is not stored yet.
 	admitted callers
+	// seen are the objects as they are stored, by name; storing is held while one is taken over.
+	storing sync.Mutex
+	seen    map[string]metav1.Object
 }
 
 // A beginning is an eviction of one object from a time on.
@@ -41,6 +46,9 @@ type beginning struct {
 	windows []v1alpha1.Window
 	// uid is that of a pod now, empty if there is none.
 	uid func(pod types.NamespacedName) types.UID
+	// drain is the object as it is stored, if it is a drain, and before how many pods it had evicted when it began.
+	drain  *v1alpha1.DeviceDrain
+	before int
 	// generation is that of the object, and admitted what the guard counted when it admitted this.
 	generation int64
 	admitted   guard.Hit
@@ -57,6 +65,8 @@ type evictionRecord struct {
 	ended bool
 	left  guard.Hit
 	pods  map[types.NamespacedName]types.UID
+	// unseen is how many pods a drain had evicted since it began when this process saw it for the first time.
+	unseen int
 	// mixed is true if it began with different specs. Then it is not known of a device that is
 	// still held whether the eviction from it was stopped, and all of them count.
 	mixed bool
@@ -72,8 +82,9 @@ func (b *beginnings) observe(one beginning) {
 
 // begin adds a beginning, if there is room.
 func (b *beginnings) begin(one beginning) {
-	entry := b.all[one.object]
-	if entry == nil {
+	entry, present := b.all[one.object], one.affects()
+	isNew := entry == nil
+	if isNew {
 		if entry = b.add(one.object, one.at); entry == nil {
 			return
 		}
@@ -87,9 +98,12 @@ func (b *beginnings) begin(one beginning) {
 		}
 	}
 	entry.beginning, entry.ended = one, false
-	entry.affected.add(one.affects(), one.at)
+	entry.affected.add(present, one.at)
 	entry.affected.add(one.admitted, one.at) // pods may have left since
-	entry.admitted = guard.Hit{}
+	entry.admitted, entry.unseen = guard.Hit{}, 0
+	if isNew {
+		entry.unseen = entry.missing(guard.Hit{}, present)
+	}
 }
 
 // add makes room for an entry, and notes if there is none.
@@ -111,20 +125,25 @@ func (b *beginnings) add(object string, at time.Time) *evictionRecord {
 	return entry
 }
 
-// follow replaces what a drain affects: its controller resolves selectors once.
-func (b *beginnings) follow(object string, affects func() guard.Hit) {
+// follow replaces what is known of an object: the status of a drain has its devices, and how many pods it has evicted.
+func (b *beginnings) follow(one beginning) {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
-	if record := b.all[object]; record != nil {
-		record.affects = affects
+	if record := b.all[one.object]; record != nil {
+		record.affects, record.drain = one.affects, one.drain
 	}
 }
 
 // end notes that an object evicts no more.
-func (b *beginnings) end(object string) {
+func (b *beginnings) end(one beginning) {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
-	if record := b.all[object]; record != nil && !record.ended {
+	record := b.all[one.object]
+	if record == nil {
+		return
+	}
+	record.drain = one.drain
+	if !record.ended {
 		record.ended, record.left, record.pods = true, record.affects(), map[types.NamespacedName]types.UID{}
 		for _, pod := range record.left.Pods {
 			record.pods[pod] = record.uid(pod)
@@ -146,6 +165,9 @@ func (b *beginnings) starts(admitted *admissions, now time.Time, window time.Dur
 		}
 		starts = append(starts, guard.Start{Object: record.object, Time: record.at, Hit: record.hit(now, window)})
 	}
+	if admitted == nil {
+		return starts, b.omitted
+	}
 	unstored, omitted := admitted.starts(now, window)
 	if omitted.Before(b.omitted) {
 		omitted = b.omitted
@@ -165,7 +187,50 @@ func (b *evictionRecord) hit(now time.Time, window time.Duration) guard.Hit {
 		b.affected.add(present, b.at)
 		hit = b.affected.since(now, window).Without(guard.Hit{})
 	}
+	for n := range min(max(b.unseen, b.missing(hit, present)), mostUnseen) {
+		hit.Pods = append(hit.Pods, types.NamespacedName{Name: fmt.Sprintf("%s/%d", b.drain.UID, n)}) // its namespace is not known
+	}
 	return hit.Pace(b.perMinute, window)
+}
+
+// mostUnseen is how many pods count at most that this process has not seen: more than any threshold allows.
+const mostUnseen = 10_000
+
+// missing is how many pods a drain has evicted since it began that are not known: another process saw them, or none.
+func (b *evictionRecord) missing(known, present guard.Hit) int {
+	if b.drain == nil {
+		return 0
+	}
+	count := evicted(b.drain) - b.before + b.leaving(present)
+	if count <= 0 {
+		return 0
+	}
+	return max(count-len(known.Without(present).Pods), 0)
+}
+
+// evicted is how many pods a drain has evicted.
+func evicted(d *v1alpha1.DeviceDrain) int {
+	return int(d.Status.Counts.Evicted) + int(d.Status.Counts.Deleted)
+}
+
+// leaving is how many pods a drain evicts, or has asked to leave, that hold none of its devices any more and are not in its counts: they
+// terminate, or have gone since its status was written.
+func (b *evictionRecord) leaving(present guard.Hit) (count int) {
+	holds := map[types.UID]bool{}
+	for _, pod := range present.Pods {
+		holds[b.uid(pod)] = true
+	}
+	for _, pod := range b.drain.Status.Evicting {
+		if !holds[pod.UID] {
+			count++
+		}
+	}
+	for _, request := range b.drain.Status.Requested {
+		if request.Fallback == "" && !holds[request.UID] {
+			count++
+		}
+	}
+	return count
 }
 
 // affected are the devices, claims and pods that an object affects, each with the time of the

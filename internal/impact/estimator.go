@@ -45,7 +45,8 @@ const selectionCost = 10 * patch.MaxCost
 // Estimator counts what a write would hit: the claims, pods and PodDisruptionBudgets of a
 // cluster.
 type Estimator struct {
-	Index   usage.Index
+	// Index has who holds which device.
+	Index   *usage.Index
 	factory informers.SharedInformerFactory
 	synced  []cache.DoneChecker
 	// Published are the slices, nil where they are not read.
@@ -102,7 +103,7 @@ func New(o Options) (*Estimator, error) {
 	if o.Conditions {
 		keep = health.Keep(keep)
 	}
-	i := &Estimator{factory: informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform((&compact.Shared{}).Around(keep))), Published: o.Published, view: o.View, started: time.Now()}
+	i := &Estimator{Index: &usage.Index{}, factory: informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform((&compact.Shared{}).Around(keep))), Published: o.Published, view: o.View, started: time.Now()}
 	read := usage.Informers{Claims: i.factory.Resource().V1().ResourceClaims().Informer(), Pods: i.factory.Core().V1().Pods().Informer()}
 	if o.Guards {
 		read.Budgets = i.factory.Policy().V1().PodDisruptionBudgets().Informer()
@@ -111,7 +112,8 @@ func New(o Options) (*Estimator, error) {
 			return nil, err
 		}
 		i.drains = drains.Informer()
-		if err := errors.Join(i.drains.SetTransform(withoutManagedFields), i.follow(i.drains)); err != nil {
+		_, err = i.Follow(i.drains)
+		if err := errors.Join(i.drains.SetTransform(withoutManagedFields), err); err != nil {
 			return nil, err
 		}
 	}

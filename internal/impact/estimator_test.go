@@ -109,7 +109,7 @@ func TestGuardBeforeItHasRead(t *testing.T) {
 // devices and in 100 namespaces with a budget each.
 func crowd(t testing.TB, n int) *Estimator {
 	t.Helper()
-	i := &Estimator{}
+	i := &Estimator{Index: &usage.Index{}}
 	trim := func(object any) any {
 		trimmed, err := usage.Trim(object)
 		if err != nil {

@@ -267,7 +267,7 @@ func TestStrandedIsBounded(t *testing.T) {
 func TestStrandedOfNone(t *testing.T) {
 	f := crowded(t)
 	f.view = fixedView{} // panics
-	got := (&Estimator{foresight: f}).stranded(t.Context(), broken("a", resourceapi.DeviceTaintEffectNoExecute), nil)
+	got := (&Estimator{Index: &usage.Index{}, foresight: f}).stranded(t.Context(), broken("a", resourceapi.DeviceTaintEffectNoExecute), nil)
 	if !got.Known() || got.Pods != 0 {
 		t.Errorf("got %+v", got)
 	}

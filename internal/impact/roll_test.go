@@ -15,12 +15,13 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
+	"github.com/dra-steward/dra-steward/pkg/usage"
 )
 
 // TestAtATime: a roll counts the devices of the nodes with the most pods, as many as it has in work at a
 // time, of its driver and of the nodes that it names.
 func TestAtATime(t *testing.T) {
-	i := &Estimator{}
+	i := &Estimator{Index: &usage.Index{}}
 	var published []any
 	for node, pods := range map[string]int{"a": 1, "b": 3, "c": 0, "d": 2} {
 		slice := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: node}}

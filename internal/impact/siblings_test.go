@@ -9,6 +9,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/pkg/usage"
 )
 
 // TestSiblings: the guard names the devices that share counters with selected ones.
@@ -17,7 +18,7 @@ func TestSiblings(t *testing.T) {
 	for _, name := range []string{"part-0", "part-1", "part-2"} {
 		slice.Spec.Devices = append(slice.Spec.Devices, resourceapi.Device{Name: name, ConsumesCounters: []resourceapi.DeviceCounterConsumption{{CounterSet: "gpu-0"}}})
 	}
-	i := &Estimator{Published: func() iter.Seq[*resourceapi.ResourceSlice] { return slices.Values([]*resourceapi.ResourceSlice{slice}) }}
+	i := &Estimator{Index: &usage.Index{}, Published: func() iter.Seq[*resourceapi.ResourceSlice] { return slices.Values([]*resourceapi.ResourceSlice{slice}) }}
 	rule := &resourceapi.DeviceTaintRule{}
 	rule.Spec.DeviceSelector = &resourceapi.DeviceTaintSelector{Pool: new("node-1"), Device: new("part-0")}
 	pool := rule.DeepCopy()

@@ -120,7 +120,7 @@ func TestSumsOfStoredRules(t *testing.T) {
 		if admits() {
 			t.Error("the rules of others do not count")
 		}
-		i.deleted(oneDevice(19, resourceapi.DeviceTaintEffectNoExecute))
+		i.Deleted(oneDevice(19, resourceapi.DeviceTaintEffectNoExecute))
 		if !admits() {
 			t.Error("a rule counts that was deleted before it evicted")
 		}
@@ -451,7 +451,7 @@ func TestSlowerAgain(t *testing.T) {
 				gone++
 			}
 			<-time.After(5 * time.Second)
-			i.deleted(fast)
+			i.Deleted(fast)
 			if h.Handle(t.Context(), drains(t, node, 1)).Allowed {
 				i.changed(nil, stored(t, drains(t, node, 1)), time.Now())
 			}
@@ -474,7 +474,7 @@ func TestNamesReturn(t *testing.T) {
 			pod := i.Index.Pod(fmt.Sprintf("team-%02d", n/8), name).DeepCopy()
 			i.Index.DeletePod(pod.Namespace, pod.Name)
 			<-time.After(time.Second)
-			i.deleted(rule)
+			i.Deleted(rule)
 			pod.UID = "next-" + pod.UID
 			claim := i.Index.Claim(pod.Namespace, pod.Name+"-gpu-x7k2p").DeepCopy()
 			i.Index.DeleteClaim(claim.Namespace, claim.Name)

@@ -95,7 +95,7 @@ func TestTogglesCount(t *testing.T) {
 		if admits(100) {
 			t.Error("the pods of one rule do not count together")
 		}
-		i.deleted(moved)
+		i.Deleted(moved)
 		if admits(100) {
 			t.Error("pods that left do not count once the rule is deleted")
 		}

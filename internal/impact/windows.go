@@ -20,20 +20,19 @@ type waitingDrain struct {
 	hit func() guard.Hit
 }
 
-// exceeds returns the first sum that is too large of a write with the evictions that begin when it does; nil if none is.
-// A drain begins when it is written, and whenever one of its windows opens.
-func (i *Estimator) exceeds(write guard.Write, hit guard.Hit, admitted *admissions) *guard.Sum {
-	window := write.Window
-	starts, omitted := i.beginnings.starts(admitted, write.Now, window.Length)
-	waiting := i.beginnings.waits(write.Now, window.Length)
-	for _, at := range begins(write.Object, write.Now) {
-		all := slices.Clone(starts)
-		if at.After(write.Now) { // it counts then, though it counts now, too
-			all = slices.DeleteFunc(all, func(s guard.Start) bool { return s.Object == nameOf(write.Object) })
+// begun returns the evictions that count with one that begins at a time: those that began, the writes of a caller that
+// are not stored yet, and the drains that begin when it does. A drain begins when it is written, and whenever one of its windows
+// opens.
+func (b *beginnings) begun(admitted *admissions, now time.Time, window time.Duration) guard.Begun {
+	starts, omitted := b.starts(admitted, now, window)
+	waiting := b.waits(now, window)
+	return func(object string, at time.Time) ([]guard.Start, time.Time) {
+		all, omitted := slices.Clone(starts), omitted
+		if at.After(now) { // it counts then, though it counts now, too
+			all = slices.DeleteFunc(all, func(s guard.Start) bool { return s.Object == object })
 		}
-		window.Omitted = omitted
 		for _, drain := range waiting {
-			opens, near := drain.near(at, window.Length)
+			opens, near := drain.near(at, window)
 			k := slices.IndexFunc(all, func(s guard.Start) bool { return s.Object == drain.object })
 			switch {
 			case !near:
@@ -42,29 +41,21 @@ func (i *Estimator) exceeds(write guard.Write, hit guard.Hit, admitted *admissio
 					all[k].Time = opens
 				}
 			case len(all) >= guard.MostStarts:
-				window.Omitted = write.Now
+				omitted = now
 			default:
 				all = append(all, guard.Start{Object: drain.object, Time: opens, Hit: drain.hit()})
 			}
 		}
-		if sum, exceeds := window.Exceeds(write.Now, hit, write.Acknowledged, all); exceeds {
-			return &sum
-		}
+		return all, omitted
 	}
-	return nil
 }
 
 // begins are when what is written begins to evict within a week.
 func begins(object any, now time.Time) []time.Time {
-	drain, is := object.(*v1alpha1.DeviceDrain)
-	if !is {
-		return []time.Time{now}
+	if drain, is := object.(*v1alpha1.DeviceDrain); is {
+		return windows.Begins(drain.Spec.Windows, now)
 	}
-	openings := windows.Openings(drain.Spec.Windows, now)
-	if state, err := windows.At(drain.Spec.Windows, now); err == nil && !state.Open && len(openings) > 0 {
-		return openings
-	}
-	return slices.Insert(openings, 0, now)
+	return []time.Time{now}
 }
 
 // near returns when a drain begins within a time of another one.

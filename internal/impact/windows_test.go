@@ -127,7 +127,7 @@ func TestBesideThoseOfTheNight(t *testing.T) {
 		}
 		asks(22, 10, false) // the pods have left
 		asks(22, 11, true)
-		i.deleted(all[0])
+		i.Deleted(all[0])
 		if len(i.beginnings.waiting) != 4 {
 			t.Errorf("%d drains wait, want 4", len(i.beginnings.waiting))
 		}

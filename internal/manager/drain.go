@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"slices"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	resourceapi "k8s.io/api/resource/v1"
 	utilversion "k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -60,6 +63,9 @@ func (o Options) addDrains(e *eviction, config *rest.Config, registry *prometheu
 	}
 	e.budgets = e.informers.Policy().V1().PodDisruptionBudgets().Informer()
 	e.drains = client.Informer()
+	if err := e.rememberBeginnings(); err != nil {
+		return err
+	}
 	options := drain.Options{Drains: sharedDrains{client, e.drains}, Rules: untyped, Client: evictions, Tracker: e.evictor.Tracker, Usage: e.usage,
 		TaintRules: e.evictor.Rules, Claims: e.claims, Pods: e.pods, Budgets: e.budgets,
 		Thresholds: *o.thresholds(), Settings: drain.Delays{Backoff: o.drainBackoff},
@@ -84,9 +90,17 @@ type sharedDrains struct {
 
 func (s sharedDrains) Informer() cache.SharedIndexInformer { return s.informer }
 
-// begun finds the evictions that began within the window of the guard.
-func (e *eviction) begun() drain.ActiveEvictions {
-	return drain.ActiveEvictions{Usage: e.usage, Rules: e.evictor.Rules.GetStore(), Length: e.options.breakerWindow}
+// rememberBeginnings remembers the evictions that began, as the guard of the webhook does.
+func (e *eviction) rememberBeginnings() error {
+	e.beginnings = &impact.Estimator{Index: e.usage, Published: func() iter.Seq[*resourceapi.ResourceSlice] { return e.evictor.Tracker.Snapshot().PublishedSlices() }}
+	for _, informer := range []cache.SharedIndexInformer{e.evictor.Rules, e.drains} {
+		handler, err := e.beginnings.Follow(informer)
+		if err != nil {
+			return err
+		}
+		e.begunSynced = append(e.begunSynced, handler.HasSyncedChecker())
+	}
+	return nil
 }
 
 // foresight finds out which pods of a drain do not land again, with the informers of the
@@ -171,11 +185,11 @@ func (o Options) addRolls(e *eviction, config *rest.Config, registry *prometheus
 	rolls := client.Informer()
 	options := roll.Options{
 		API: client, Rolls: rolls, Nodes: roll.Nodes(e.client), Drains: e.drains, Tracker: e.evictor.Tracker,
-		Active:     e.begun(),
+		Usage: e.usage, Beginnings: e.beginnings, Window: o.breakerWindow,
 		Thresholds: *o.thresholds(), Metrics: metrics, Logger: log, Foresight: e.lands,
 	}
 	e.addRecording("roll", roll.FieldManager, func(ctx context.Context, recorder record.EventRecorder) error {
-		options.UsageSynced, options.Recorder = e.evictor.UsageSynced, recorder
+		options.UsageSynced, options.Recorder = slices.Concat(e.evictor.UsageSynced, e.begunSynced), recorder
 		controller, err := roll.New(options)
 		if err != nil {
 			return err

@@ -28,6 +28,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/controllers"
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
 	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
+	"github.com/dra-steward/dra-steward/internal/impact"
 	"github.com/dra-steward/dra-steward/internal/servergates"
 	"github.com/dra-steward/dra-steward/internal/version"
 	"github.com/dra-steward/dra-steward/pkg/evictor"
@@ -48,6 +49,9 @@ type eviction struct {
 	// usage is the one index of who holds which device.
 	usage   *usage.Index
 	evictor evictor.Options
+	// beginnings are the evictions that began, once begunSynced are done; nil without drains.
+	beginnings  *impact.Estimator
+	begunSynced []cache.DoneChecker
 	// gates are those of the API server, for where pods land; nil where that is not asked.
 	gates *servergates.Watch
 	// lands finds out which pods of a drain do not land again; nil where that is not asked.

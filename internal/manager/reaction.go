@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
@@ -57,7 +58,7 @@ func (o Options) addReactions(e *eviction, config *rest.Config, registry *promet
 	e.reactions = reactions
 	options := reaction.Options{
 		API: client, Reactions: reactions, Drains: e.drains, Nodes: nodes, Claims: e.claims, Pods: e.pods,
-		Tracker: e.evictor.Tracker, Active: e.begun(), Thresholds: *o.thresholds(),
+		Tracker: e.evictor.Tracker, Usage: e.usage, Beginnings: e.beginnings, Thresholds: *o.thresholds(), Window: o.breakerWindow,
 		Metrics: metrics, Logger: log,
 	}
 	if len(o.restartDrivers) > 0 {
@@ -76,7 +77,7 @@ func (o Options) addReactions(e *eviction, config *rest.Config, registry *promet
 		options.Proofs = &reaction.ProofOptions{API: api, Namespace: o.proofs.Namespace, ServiceAccount: o.proofs.ServiceAccount, Jobs: api.Jobs()}
 	}
 	e.addRecording("reaction", reaction.FieldManager, func(ctx context.Context, recorder record.EventRecorder) error {
-		options.UsageSynced, options.Recorder = e.evictor.UsageSynced, recorder
+		options.UsageSynced, options.Recorder = slices.Concat(e.evictor.UsageSynced, e.begunSynced), recorder
 		controller, err := reaction.New(options)
 		if err != nil {
 			return err

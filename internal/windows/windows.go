@@ -75,6 +75,16 @@ func Openings(all []v1alpha1.Window, now time.Time) (openings []time.Time) {
 	return openings
 }
 
+// Begins are when something that is written now begins within a week: now, unless the windows are closed, and whenever
+// one of them opens.
+func Begins(all []v1alpha1.Window, now time.Time) []time.Time {
+	openings := Openings(all, now)
+	if state, err := At(all, now); err == nil && !state.Open && len(openings) > 0 {
+		return openings
+	}
+	return slices.Insert(openings, 0, now)
+}
+
 // sorted are the times around now in which windows are open. An error names the first window that cannot be read.
 func sorted(all []v1alpha1.Window, now time.Time) (spans []span, _ error) {
 	for i, w := range all {

@@ -152,7 +152,7 @@ func (o reportOptions) report(ctx context.Context, streams cmdutil.Streams, now 
 	options := audit.Options{Configuration: seen.file.StewardConfiguration, Policies: seen.set, Now: now}
 	in := report.Input{Modes: stepsFrom(seen.file.Mode), View: state.View, Holders: holders, Pods: state.Objects.Pods,
 		Seen: seen.counters, Evictions: seen.evictions, Server: state.Server, Now: now}
-	counting := counter(state)
+	counting := &impact.Estimator{Index: holders, Published: state.View.PublishedSlices}
 	each := o.eachStored
 	if o.read.Files != nil {
 		each = o.eachFile
@@ -177,21 +177,6 @@ func (o reportOptions) report(ctx context.Context, streams cmdutil.Streams, now 
 	r := maker.Report()
 	r.Notes = append(r.Notes, seen.notes...)
 	return called(r, streams), nil
-}
-
-// counter counts what taints affect.
-func counter(state *clusterread.State) *impact.Estimator {
-	counting := &impact.Estimator{Published: state.View.PublishedSlices}
-	for _, claim := range state.Objects.Claims {
-		counting.Index.SetClaim(claim)
-	}
-	for _, pod := range state.Objects.Pods {
-		counting.Index.SetPod(pod)
-	}
-	for _, budget := range state.Objects.Budgets {
-		counting.Index.SetBudget(budget)
-	}
-	return counting
 }
 
 // called names the program in notes and remedies as the user called it.

@@ -11,12 +11,23 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 )
 
+// beginnings count what is noted.
+type beginnings struct {
+	Beginnings
+	stored  int
+	deleted []any
+}
+
+func (b *beginnings) Stored(any, time.Time) { b.stored++ }
+func (b *beginnings) Deleted(d any)         { b.deleted = append(b.deleted, d) }
+
 // TestMadeBehindInformer: a drain that was created and deleted before the informer has either does not
 // count, whatever the informer shows meanwhile.
 func TestMadeBehindInformer(t *testing.T) {
 	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
 	seen := "4"
-	made, now := NewDrainStore(store, func() string { return seen }), time.Unix(1, 0)
+	noted := &beginnings{}
+	made, now := NewDrainStore(store, func() string { return seen }, noted), time.Unix(1, 0)
 	d := &v1alpha1.DeviceDrain{ObjectMeta: metav1.ObjectMeta{Name: "d", UID: types.UID("1"), ResourceVersion: "5"}}
 	counts := func(want int, when string) {
 		t.Helper()
@@ -45,6 +56,9 @@ func TestMadeBehindInformer(t *testing.T) {
 	counts(1, "the informer is behind")
 	seen = "10"
 	counts(0, "the informer never had it")
+	if noted.stored != 2 || len(noted.deleted) != 1 || noted.deleted[0] != next {
+		t.Errorf("noted: %+v", noted)
+	}
 	if err := store.Add(d.DeepCopy()); err != nil {
 		t.Fatal(err)
 	}

@@ -8,11 +8,13 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/condition"
 	"github.com/dra-steward/dra-steward/internal/guard"
 	"github.com/dra-steward/dra-steward/internal/plural"
+	"github.com/dra-steward/dra-steward/internal/windows"
 )
 
 // begin creates drains of the devices that wait, the one that is sick for longest first. It
@@ -83,26 +85,20 @@ func (w *work) check(name v1alpha1.DeviceName) string {
 	if w.Reaction.Spec.Then.CordonOnly {
 		return ""
 	}
-	hit := w.Hit(name)
-	counts := guard.Counts{Devices: len(hit.Devices), Claims: len(hit.Claims), Pods: len(hit.Pods), Namespaces: hit.Namespaces()}
-	over := ""
-	if excess := w.Window.Thresholds.Exceeded(counts, w.acknowledged); len(excess) > 0 {
-		var texts []string
-		for _, e := range excess {
-			texts = append(texts, e.String())
-		}
-		over = fmt.Sprintf("a drain of %s evicts too many pods: %s; if this is intended, annotate the reaction with %s", name, strings.Join(texts, ", "), guard.CeilingOf(counts).Annotate())
-	} else if sum, exceeds := w.Window.Exceeds(w.Now, hit, w.acknowledged, w.Starts); exceeds {
-		over = "a drain of " + name.String() + ", " + sum.String()
-		if !sum.Until.IsZero() {
-			w.WakeAt(sum.Until)
-		}
+	then, object := w.Reaction.Spec.Then, v1alpha1.DeviceDrainKind+" "+drainName(w.Reaction.Name, name)
+	hit := w.Hit(name).Pace(int(ptr.Deref(then.EvictionsPerMinute, 0)), w.Window.Length)
+	over, until := w.Window.Refuse(w.Now, guard.Step{
+		Object: object, Does: "a drain of " + name.String(), Hit: hit, Acknowledged: w.acknowledged, Annotate: "the reaction",
+		Begins: windows.Begins(then.Windows, w.Now),
+	}, w.Begun.With(w.began))
+	if !until.IsZero() {
+		w.WakeAt(until)
 	}
 	if over != "" {
 		w.reason, w.message = v1alpha1.PausedGuard, over
 		return over
 	}
-	w.Starts = append(slices.Clone(w.Starts), guard.Start{Object: "DeviceDrain " + drainName(w.Reaction.Name, name), Time: w.Now, Hit: hit})
+	w.began = append(w.began, guard.Start{Object: object, Time: w.Now, Hit: hit})
 	return ""
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/reconcile"
 	"github.com/dra-steward/dra-steward/pkg/patch"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
+	"github.com/dra-steward/dra-steward/pkg/usage"
 )
 
 // API is what a [Controller] writes; a [Client] has it.
@@ -42,12 +43,14 @@ type Options struct {
 	Drains, Claims, Pods cache.SharedIndexInformer
 	// Tracker is the view of the devices; the caller runs it.
 	Tracker *tracker.Tracker
-	// Active finds the evictions that began, for the window of the guard. UsageSynced are done once its
-	// index knows what there was.
-	Active      drain.ActiveEvictions
+	// Usage has who holds which device, and Beginnings the evictions that began. UsageSynced are done once both
+	// know what there was.
+	Usage       *usage.Index
+	Beginnings  drain.Beginnings
 	UsageSynced []cache.DoneChecker
-	// Thresholds are those of the guard.
+	// Thresholds are those of the guard, and Window is how long an eviction counts.
 	Thresholds guard.Thresholds
+	Window     time.Duration
 	// Proofs are where proofs run; nil switches them off.
 	Proofs *ProofOptions
 	// Restarts are where pods of drivers may be deleted; nil is nowhere.
@@ -90,7 +93,7 @@ type Controller struct {
 
 // New prepares a controller; [Controller.Run] makes it work.
 func New(options Options) (*Controller, error) {
-	if options.API == nil || options.Reactions == nil || options.Drains == nil || options.Claims == nil || options.Pods == nil || options.Nodes == nil || options.Tracker == nil || options.Active.Usage == nil || options.Active.Rules == nil {
+	if options.API == nil || options.Reactions == nil || options.Drains == nil || options.Claims == nil || options.Pods == nil || options.Nodes == nil || options.Tracker == nil || options.Usage == nil || options.Beginnings == nil {
 		return nil, errors.New("reactions: the client, the views and the informers are required")
 	}
 	if options.Logger.GetSink() == nil {
@@ -98,7 +101,7 @@ func New(options Options) (*Controller, error) {
 	}
 	return &Controller{
 		options: options, changed: make(chan struct{}, 1),
-		written: map[string]*v1alpha1.DeviceReaction{}, made: drain.NewDrainStore(options.Drains.GetStore(), options.Drains.LastSyncResourceVersion), refused: map[string]map[types.UID]string{}, notCreated: map[string]map[string]string{},
+		written: map[string]*v1alpha1.DeviceReaction{}, made: drain.NewDrainStore(options.Drains.GetStore(), options.Drains.LastSyncResourceVersion, options.Beginnings), refused: map[string]map[types.UID]string{}, notCreated: map[string]map[string]string{},
 	}, nil
 }
 

@@ -50,6 +50,8 @@ type work struct {
 	// known are the devices of the status, drains those of the reaction, by device.
 	known  map[v1alpha1.DeviceName]*v1alpha1.ReactionDevice
 	drains map[v1alpha1.DeviceName]*v1alpha1.DeviceDrain
+	// began are the drains that this step creates.
+	began []guard.Start
 	// reason and message are those of the condition Paused.
 	reason, message string
 	// acknowledged is what the reaction acknowledges, wrong what is wrong with that.

@@ -49,6 +49,8 @@ type world struct {
 	// prepared are the claims that drivers have prepared, refused is why pods are not deleted.
 	prepared func(*corev1.Pod, string) []types.NamespacedName
 	refused  map[types.UID]string
+	// begun are evictions beside those of the reaction.
+	begun guard.Begun
 	// pin is how proofs get a device.
 	pin func(v1alpha1.DeviceName, *v1alpha1.DeviceDrain) (reaction.Pin, error)
 }
@@ -99,6 +101,7 @@ func (w *world) input() reaction.Input {
 	if w.jobs != nil {
 		in.Proofs = &reaction.Proofs{Namespace: "proofs", ServiceAccount: "prover", Jobs: w.jobs, Claims: w.claims, Outputs: w.outputs, Pin: w.pin}
 	}
+	in.Begun = w.begun
 	for name, sick := range w.devices {
 		in.DriverDevices[name.Driver]++
 		if sick {
@@ -108,7 +111,7 @@ func (w *world) input() reaction.Input {
 	for _, name := range slices.Sorted(maps.Keys(w.drains)) {
 		d := w.drains[name]
 		in.Drains = append(in.Drains, d)
-		in.Starts = append(in.Starts, guard.Start{Object: name, Time: d.CreationTimestamp.Time, Hit: in.Hit(d.Spec.Devices[0])})
+		in.Begun = in.Begun.With([]guard.Start{{Object: name, Time: d.CreationTimestamp.Time, Hit: in.Hit(d.Spec.Devices[0])}})
 	}
 	return in
 }
@@ -392,6 +395,34 @@ func TestNoWayRoundTheGuard(t *testing.T) {
 	w.run(guard.DefaultWindow)
 	if len(w.created) != 3 || w.paused() != "" {
 		t.Errorf("after the window: created %v, paused by %q", w.created, w.paused())
+	}
+}
+
+// TestNightOfOthers: a drain that waits for the night counts with those that begin then.
+func TestNightOfOthers(t *testing.T) {
+	for name, tt := range map[string]struct {
+		hour int
+		want string
+	}{"of the same night": {22, v1alpha1.PausedGuard}, "at another time": {3, ""}} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 8, 8)
+			w.reaction.Spec.Then.Windows = []v1alpha1.Window{{From: "22:00", To: "23:00"}} // it is 05:06
+			w.begun = func(_ string, at time.Time) (starts []guard.Start, omitted time.Time) {
+				if at.Hour() == tt.hour {
+					others := guard.Start{Object: "DeviceDrain others", Time: at}
+					for n := range 40 {
+						others.Hit.Pods = append(others.Hit.Pods, types.NamespacedName{Namespace: "others", Name: fmt.Sprint(n)})
+					}
+					starts = append(starts, others)
+				}
+				return starts, omitted
+			}
+			w.pods[device("node-0", 0)], w.devices[device("node-0", 0)] = 1, true
+			w.run(time.Minute)
+			if w.paused() != tt.want || (len(w.created) == 0) != (tt.want != "") {
+				t.Errorf("created %v, paused by %q, want %q", w.created, w.paused(), tt.want)
+			}
+		})
 	}
 }
 

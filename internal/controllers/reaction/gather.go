@@ -32,12 +32,11 @@ type cluster struct {
 	drains []*v1alpha1.DeviceDrain
 	// tainted are the devices that have taints, once a reaction asks for them.
 	tainted func() []tracker.Device
-	// driverDevices and starts are computed where a device is sick.
+	// driverDevices is computed where a device is sick.
 	driverDevices func() map[string]int
 	// health is what pods and claims report, once it is asked for.
 	health   func() *health.Records
 	bindings func() *Bindings
-	starts   func() []guard.Start
 }
 
 // snapshot reads what the reactions of a pass share. Steps of the pass add their drains.
@@ -47,7 +46,6 @@ func (c *Controller) snapshot(now time.Time) *cluster {
 	all.driverDevices = sync.OnceValue(func() map[string]int { return guard.PublishedDevices(all.view.PublishedSlices()) })
 	all.health = sync.OnceValue(c.readHealth)
 	all.bindings = sync.OnceValue(func() *Bindings { return c.readBindings(now) })
-	all.starts = func() []guard.Start { return c.options.Active.Starts(c.made.Counted(all.drains), now) }
 	return all
 }
 
@@ -58,7 +56,7 @@ func (c *Controller) readHealth() *health.Records {
 		records.AddClaim(claim)
 	}
 	for _, pod := range placement.Stored[*corev1.Pod](c.options.Pods.GetStore()) {
-		records.AddPod(pod, c.options.Active.Usage.Claim)
+		records.AddPod(pod, c.options.Usage.Claim)
 	}
 	return records
 }
@@ -78,7 +76,9 @@ func (c *Controller) gather(ctx context.Context, r *v1alpha1.DeviceReaction, all
 		_, published := view.Device(name.Driver, name.Pool, name.Device)
 		return published
 	}
-	in.Hit = func(name v1alpha1.DeviceName) guard.Hit { return c.options.Active.Hit(c.devices(r, name, view)) }
+	in.Hit = func(name v1alpha1.DeviceName) guard.Hit {
+		return c.options.Usage.ImpactOn(slices.Values(c.devices(r, name, view)), nil).Hit()
+	}
 	for _, d := range all.drains {
 		in.addDrain(d, r.Name)
 	}
@@ -87,8 +87,8 @@ func (c *Controller) gather(ctx context.Context, r *v1alpha1.DeviceReaction, all
 	}
 	in.Proofs = c.proofs(ctx, r, all, now)
 	c.driverPods(&in, all)
-	in.DriverDevices, in.Starts = all.driverDevices(), all.starts()
-	in.Window = guard.Window{Length: c.options.Active.Length, Thresholds: c.options.Thresholds, Published: func(driver string) int { return in.DriverDevices[driver] }}
+	in.DriverDevices, in.Begun = all.driverDevices(), c.options.Beginnings.Begun(now, c.options.Window)
+	in.Window = guard.Window{Length: c.options.Window, Thresholds: c.options.Thresholds, Published: func(driver string) int { return in.DriverDevices[driver] }}
 	return in
 }
 

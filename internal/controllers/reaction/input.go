@@ -45,9 +45,9 @@ type Input struct {
 	RestartRefused map[types.UID]string
 	// Hit returns what a drain of a device affects now.
 	Hit func(v1alpha1.DeviceName) guard.Hit
-	// Window has the thresholds of the site, Starts are the evictions that began.
+	// Window has the thresholds of the site, Begun are the evictions that began.
 	Window guard.Window
-	Starts []guard.Start
+	Begun  guard.Begun
 	Now    time.Time
 }
 

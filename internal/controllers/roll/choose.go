@@ -183,7 +183,8 @@ func (w *work) check(n *v1alpha1.RollNode, node Node) string {
 	acknowledged, wrong := w.acknowledged()
 	over, until := w.Window.Refuse(w.Now, guard.Step{
 		Object: w.object(n), Does: "the drain of node " + n.Name, Hit: w.hit(node), Acknowledged: acknowledged, Annotate: "the roll",
-	}, w.Starts)
+		Begins: windows.Begins(w.Roll.Spec.Drain.Windows, w.Now),
+	}, w.Begun.With(w.began))
 	if over != "" && wrong != "" {
 		over += "; " + wrong
 	}
@@ -205,7 +206,7 @@ func (w *work) hit(node Node) guard.Hit {
 // create creates the drain of a node, which counts for those that begin after it.
 func (w *work) create(n *v1alpha1.RollNode, node Node) {
 	w.Create = append(w.Create, w.drainOf(n, node))
-	w.Starts = append(slices.Clone(w.Starts), guard.Start{Object: w.object(n), Time: w.Now, Hit: w.hit(node)})
+	w.began = append(w.began, guard.Start{Object: w.object(n), Time: w.Now, Hit: w.hit(node)})
 }
 
 func (w *work) drainOf(n *v1alpha1.RollNode, node Node) *v1alpha1.DeviceDrain {

@@ -21,6 +21,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/guard"
 	"github.com/dra-steward/dra-steward/internal/reconcile"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
+	"github.com/dra-steward/dra-steward/pkg/usage"
 )
 
 // API is what a [Controller] reads and writes; a [Client] has it.
@@ -47,12 +48,14 @@ type Options struct {
 	Drains cache.SharedIndexInformer
 	// Tracker is the view of the devices; the caller runs it.
 	Tracker *tracker.Tracker
-	// Active finds the evictions that began, for the window of the guard. UsageSynced are done once its
-	// index knows what there was.
-	Active      drain.ActiveEvictions
+	// Usage has who holds which device, and Beginnings the evictions that began. UsageSynced are done once both
+	// know what there was.
+	Usage       *usage.Index
+	Beginnings  drain.Beginnings
 	UsageSynced []cache.DoneChecker
-	// Thresholds are those of the guard.
+	// Thresholds are those of the guard, and Window is how long an eviction counts.
 	Thresholds guard.Thresholds
+	Window     time.Duration
 	// Foresight finds out which pods do not land again; nil orders nodes by the number of their pods.
 	Foresight drain.Foresight
 	// Recorder makes events about rolls; nil makes none.
@@ -87,7 +90,7 @@ type Controller struct {
 
 // New prepares a controller; [Controller.Run] makes it work.
 func New(options Options) (*Controller, error) {
-	if options.API == nil || options.Rolls == nil || options.Drains == nil || options.Nodes == nil || options.Tracker == nil || options.Active.Usage == nil || options.Active.Rules == nil {
+	if options.API == nil || options.Rolls == nil || options.Drains == nil || options.Nodes == nil || options.Tracker == nil || options.Usage == nil || options.Beginnings == nil {
 		return nil, errors.New("rolls: the client, the views and the informers are required")
 	}
 	if options.Logger.GetSink() == nil {
@@ -95,7 +98,7 @@ func New(options Options) (*Controller, error) {
 	}
 	return &Controller{
 		options: options, changed: make(chan struct{}, 1), written: map[string]*v1alpha1.DeviceRoll{},
-		made: drain.NewDrainStore(options.Drains.GetStore(), options.Drains.LastSyncResourceVersion), refused: map[string]string{}, landings: map[string]landing{},
+		made: drain.NewDrainStore(options.Drains.GetStore(), options.Drains.LastSyncResourceVersion, options.Beginnings), refused: map[string]string{}, landings: map[string]landing{},
 	}, nil
 }
 

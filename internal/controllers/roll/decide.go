@@ -47,6 +47,8 @@ type work struct {
 	Decision
 	// drains are those of the roll that are not being deleted, by name.
 	drains map[string]*v1alpha1.DeviceDrain
+	// began are the drains that this step creates.
+	began []guard.Start
 	// reason and message are those of the condition Held.
 	reason, message string
 }

@@ -83,8 +83,8 @@ func (c *Controller) gather(ctx context.Context, r *v1alpha1.DeviceRoll, all *cl
 	if c.options.Foresight != nil {
 		in.Stranded = func(node string) int { return c.foresee(ctx, r, node, in.Nodes[node].Devices, all.now) }
 	}
-	in.Starts = c.options.Active.Starts(c.made.Counted(all.drains), all.now)
-	in.Window = guard.Window{Length: c.options.Active.Length, Thresholds: c.options.Thresholds, Published: func(driver string) int { return driverDevices[driver] }}
+	in.Begun = c.options.Beginnings.Begun(all.now, c.options.Window)
+	in.Window = guard.Window{Length: c.options.Window, Thresholds: c.options.Thresholds, Published: func(driver string) int { return driverDevices[driver] }}
 	return in
 }
 
@@ -105,7 +105,7 @@ func (c *Controller) node(ctx context.Context, r *v1alpha1.DeviceRoll, node *cor
 	if by := all.busy[node.Name]; by != r.Name {
 		n.Busy = by
 	}
-	n.Hit = c.options.Active.Hit(c.held(r, node.Name, found, all))
+	n.Hit = c.options.Usage.ImpactOn(slices.Values(c.held(r, node.Name, found, all)), nil).Hit()
 	if r.Spec.DriverPods != nil && InWork(state) {
 		c.readPods(ctx, r, node.Name, &n)
 	}

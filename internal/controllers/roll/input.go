@@ -26,9 +26,9 @@ type Input struct {
 	// Stranded finds out how many pods of a node do not land again when it is drained, 0 where that is not
 	// known. Nil is never known.
 	Stranded func(node string) int
-	// Window has the thresholds of the site, Starts are the evictions that began.
+	// Window has the thresholds of the site, Begun are the evictions that began.
 	Window guard.Window
-	Starts []guard.Start
+	Begun  guard.Begun
 	Now    time.Time
 }
 
