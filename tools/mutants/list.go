@@ -104,6 +104,7 @@ func drains() []mutant {
 		{name: "a paused drain evicts", file: decide, old: `case in.Drain.Spec.Paused:`, new: `case false:`},
 		{name: "a dry run evicts", file: decide, old: "	case in.Drain.Spec.DryRun:\n		return stop(", new: "	case false:\n		return stop("},
 		{name: "evictions begin before the cordon", file: decide, old: "	case p.cordoning:\n		return stop", new: "	case false:\n		return stop"},
+		{name: "a pod that is about to be asked by an EvictionRequest is evicted", file: "internal/controllers/drain/step.go", old: `slices.Concat(decision.Evict, decision.Ask)`, new: `slices.Concat(decision.Evict)`},
 		{name: "a drain evicts outside of its windows", file: decide, old: `case p.closed != closure{}:`, new: `case false:`},
 		{name: "the thresholds do not stop a drain", file: decide, old: `case blocked.Reason == v1alpha1.BlockedThreshold || `, new: `case `},
 		{name: "a pod with a grace period of a year leaves", file: terminating, old: `case endsTooLate(pod, now):`, new: `case false:`},

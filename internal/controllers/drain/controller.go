@@ -94,7 +94,7 @@ type Controller struct {
 	kept map[types.UID]bool
 	// answers are what the API server has said about pods, for all drains.
 	answers answers
-	// asking are the pods that a drain has decided to evict, until all have an answer.
+	// asking are the pods that a drain has decided to evict, or to ask to leave, until all have an answer.
 	asking map[string][]v1alpha1.DrainPod
 	// predictions are the last answers to which pods do not land again.
 	predictions map[string]prediction

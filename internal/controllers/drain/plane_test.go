@@ -79,6 +79,8 @@ type plane struct {
 	killAt             int
 	killed, killBefore bool
 	statusConflicts    int
+	// slowStatus is a drain whose status takes 3 s to arrive.
+	slowStatus string
 	// latencies are how long the next writes of a status take to arrive.
 	latencies      []time.Duration
 	controller     context.CancelFunc
@@ -256,6 +258,9 @@ func (r *process) Informer() cache.SharedIndexInformer {
 
 func (r *process) UpdateStatus(_ context.Context, d *v1alpha1.DeviceDrain) (*v1alpha1.DeviceDrain, error) {
 	<-time.After(r.latency())
+	if d.Name == r.slowStatus {
+		<-time.After(3 * time.Second)
+	}
 	_, object, err := r.call("status", func() (runtime.Object, error) {
 		r.writes = append(r.writes, time.Since(r.begin))
 		is := r.drains[d.Name]

@@ -3,6 +3,7 @@ package drain
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -77,8 +78,8 @@ func (c *Controller) decide(name string, requests Requests, stranded *guard.Stra
 	decision := Decide(in)
 	c.activate(name, decision.Status.CompletionTime == nil)
 	c.options.Metrics.state(name, decision.Status)
-	if len(decision.Evict) > 0 {
-		c.asking[name] = decision.Evict
+	if asks := slices.Concat(decision.Evict, decision.Ask); len(asks) > 0 {
+		c.asking[name] = asks
 	}
 	return d, decision
 }
