@@ -139,7 +139,7 @@ func TestSuites(t *testing.T) {
 		t.Errorf("modules are %v, %v, want the root first and all others", modules, err)
 	}
 	steps := long([]string{".", "test/envtest"})
-	if got := steps[0].String(); got != "cd test/envtest && DRA_STEWARD_KUBERNETES=1.36 go test -count=1 -vet=off -p=4 -timeout=60m ./installed ./drain ./release ./guard ./..." {
+	if got := steps[0].String(); got != "cd test/envtest && DRA_STEWARD_KUBERNETES=1.36 go test -count=1 -vet=off -p=5 -timeout=60m ./installed ./drain ./release ./guard ./..." {
 		t.Errorf("the first long step is %s", got)
 	}
 	if want := "cd test/envtest && DRA_STEWARD_CAMPAIGN=10m go test -count=1 -timeout=60m ./hostile"; !slices.ContainsFunc(steps, func(s step) bool { return s.String() == want }) {

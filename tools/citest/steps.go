@@ -182,8 +182,8 @@ func test(module string) step {
 	args, packages := []string{"go", "test", "-json", "-vet=off"}, append(slices.Clone(longest[module]), "./...")
 	switch {
 	case slices.Contains(controlPlane, module):
-		// Their packages wait three quarters of the time: two more than the two cores.
-		args = append(args, "-p=4")
+		// Their packages wait three quarters of the time: three more than the two cores.
+		args = append(args, "-p=5")
 	case module == ".": // the first one waits half of the time
 		args = append(args, "-p=3")
 	}
