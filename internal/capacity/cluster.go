@@ -144,7 +144,7 @@ func (c Cluster) survey(ctx context.Context) (*survey, error) {
 			return nil, err
 		}
 		p := pools[placement.PoolOf(slice)]
-		if slice.Spec.Pool.Generation == p.generation {
+		if slice.Spec.Pool.Generation == p.Generation {
 			s.add(slice, p, places)
 		}
 	}

@@ -15,105 +15,43 @@ import (
 
 // A pool is the newest generation of one.
 type pool struct {
-	generation    int64
-	slices, total int64
-	// names are those of its devices; twice is true if one is not unique.
-	names map[string]bool
-	twice bool
+	placement.Pool
 	// counters are what devices of the pool can consume together; left is without those of
 	// held devices. short is true if devices hold more than there is: the scheduler allocates
 	// no device of the pool then that consumes counters.
 	counters, left map[counter]resource.Quantity
 	short          bool
-	// sets are the counter sets that are defined, consumed are the counters that devices consume.
-	sets     map[string]bool
-	consumed map[counter]bool
-	// invalid is true if a counter set is defined twice, or a counter that a device consumes is
-	// not defined.
-	invalid bool
-	devices []*device
+	devices        []*device
 	// groups are the devices that share counters, directly or through others.
 	groups [][]*device
 }
 
 // pools finds the newest generation of each pool.
 func (s *survey) pools() map[placement.PoolID]*pool {
-	pools := map[placement.PoolID]*pool{}
-	for _, slice := range s.View.List(nil) {
-		id := placement.PoolOf(slice)
-		p := pools[id]
-		if p != nil && slice.Spec.Pool.Generation < p.generation {
+	pools, all := map[placement.PoolID]*pool{}, s.View.List(nil)
+	for id, found := range placement.Pools(all, s.features) {
+		pools[id] = &pool{Pool: found, counters: map[counter]resource.Quantity{}}
+	}
+	for _, slice := range all {
+		p := pools[placement.PoolOf(slice)]
+		if slice.Spec.Pool.Generation != p.Generation {
 			continue
 		}
-		if p == nil || slice.Spec.Pool.Generation > p.generation {
-			p = &pool{generation: slice.Spec.Pool.Generation, total: slice.Spec.Pool.ResourceSliceCount, names: map[string]bool{},
-				counters: map[counter]resource.Quantity{}, sets: map[string]bool{}, consumed: map[counter]bool{}}
-			pools[id] = p
+		for _, set := range slice.Spec.SharedCounters {
+			for name, c := range set.Counters {
+				p.counters[counter{set.Name, name}] = c.Value
+			}
 		}
-		if s.ignored(slice) {
-			continue // its pool is incomplete
-		}
-		p.slices++
-		p.define(slice)
-	}
-	for _, p := range pools {
-		p.complete(s.features.PartitionableDevices)
 	}
 	return pools
-}
-
-// ignored reports whether the scheduler does not count a slice.
-func (s *survey) ignored(slice *resourceapi.ResourceSlice) bool {
-	if s.features.CompatibilityGroups {
-		return false
-	}
-	for i := range slice.Spec.Devices {
-		for _, consumed := range slice.Spec.Devices[i].ConsumesCounters {
-			if len(consumed.CompatibilityGroups) > 0 {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// define adds the names and counters of a slice.
-func (p *pool) define(slice *resourceapi.ResourceSlice) {
-	for i := range slice.Spec.Devices {
-		name := slice.Spec.Devices[i].Name
-		p.twice = p.twice || p.names[name]
-		p.names[name] = true
-		for _, consumed := range slice.Spec.Devices[i].ConsumesCounters {
-			for name := range consumed.Counters {
-				p.consumed[counter{consumed.CounterSet, name}] = true
-			}
-		}
-	}
-	for _, set := range slice.Spec.SharedCounters {
-		p.invalid = p.invalid || p.sets[set.Name]
-		p.sets[set.Name] = true
-		for name, c := range set.Counters {
-			p.counters[counter{set.Name, name}] = c.Value
-		}
-	}
-}
-
-// complete checks the pool once all its slices are added. A scheduler without partitions does not check counters.
-func (p *pool) complete(partitions bool) {
-	for of := range p.consumed {
-		_, defined := p.counters[of]
-		p.invalid = p.invalid || !defined
-	}
-	p.invalid = p.invalid && partitions
-	p.names, p.sets, p.consumed = nil, nil, nil
 }
 
 // reason is why no device of the pool can be allocated.
 func (p *pool) reason(incomplete bool) Reason {
 	switch {
-	case p.slices != p.total && !incomplete:
+	case p.Slices != p.Total && !incomplete:
 		return PoolIncomplete
-	case p.twice || p.invalid:
+	case p.Invalid != "":
 		return PoolInvalid
 	}
 	return ""

@@ -52,11 +52,10 @@ func (c Cluster) Begin() *Simulation {
 	if c.View == nil {
 		c.View = &tracker.Snapshot{}
 	}
-	seen := Seen(c.View, c.Patched)
+	seen, features := Seen(c.View, c.Patched), Known(c.Gates).Features
 	if c.IncompletePools {
-		seen = Separated(Completed(seen, Pools(seen)))
+		seen = Separated(Completed(seen, Pools(seen, features)))
 	}
-	features := Known(c.Gates).Features
 	s := &Simulation{
 		slices: seen, claims: map[types.NamespacedName]*resourceapi.ResourceClaim{}, templates: map[types.NamespacedName]*resourceapi.ResourceClaimTemplate{},
 		groups: map[types.NamespacedName]*schedulingapi.PodGroup{}, pods: map[types.UID]*corev1.Pod{}, misses: map[string]*misses{}, slow: map[string]bool{}, most: cmp.Or(c.Steps, kindSteps),

@@ -21,49 +21,6 @@ import (
 // celEntries bounds how many compiled expressions are remembered.
 const celEntries = 1000
 
-// A PoolID names a pool of a driver.
-type PoolID struct{ Driver, Name string }
-
-// PoolOf returns the pool of a slice.
-func PoolOf(slice *resourceapi.ResourceSlice) PoolID {
-	return PoolID{slice.Spec.Driver, slice.Spec.Pool.Name}
-}
-
-// A Pool is the newest generation of a pool.
-type Pool struct {
-	Generation int64
-	// Slices is how many exist, Total how many the driver publishes.
-	Slices, Total int64
-	// Devices are the names of all.
-	Devices map[string]bool
-	// Twice is a name that two devices have, empty if there is none.
-	Twice string
-}
-
-// Pools returns the newest generation of each pool.
-func Pools(all []*resourceapi.ResourceSlice) map[PoolID]Pool {
-	pools := map[PoolID]Pool{}
-	for _, s := range all {
-		id := PoolOf(s)
-		p, known := pools[id]
-		if known && s.Spec.Pool.Generation < p.Generation {
-			continue
-		}
-		if !known || s.Spec.Pool.Generation > p.Generation {
-			p = Pool{Generation: s.Spec.Pool.Generation, Total: s.Spec.Pool.ResourceSliceCount, Devices: map[string]bool{}}
-		}
-		p.Slices++
-		for _, d := range s.Spec.Devices {
-			if p.Devices[d.Name] {
-				p.Twice = d.Name
-			}
-			p.Devices[d.Name] = true
-		}
-		pools[id] = p
-	}
-	return pools
-}
-
 // Seen returns the slices as a scheduler sees them: as the API server has them, with the
 // taints of rules; or with ResourceSlicePatches, which the stock kube-scheduler does not apply.
 func Seen(view *tracker.Snapshot, patched bool) []*resourceapi.ResourceSlice {

@@ -129,9 +129,9 @@ func (q *question) incomplete(_ context.Context, _ asked, request *Request) (all
 		h := hypothesis{cause: Cause{Kind: IncompletePool, Devices: len(found)}, change: func(q *question) { q.complete(id) }}
 		h.cause.Message = fmt.Sprintf("pool %s of driver %s is incomplete: %d of %s published", id.Name, id.Driver, pool.Slices, plural.Of(int(pool.Total), "slice"))
 		h.cause.Remedy = fmt.Sprintf("wait until the driver publishes the missing slices; if it does not, restart its pod on %s", where(p.slice, p.device))
-		if pool.Twice != "" {
-			h.cause.Message = fmt.Sprintf("pool %s of driver %s has the device %s twice", id.Name, id.Driver, pool.Twice)
-			h.cause.Remedy = "the driver must publish each device once"
+		if pool.Invalid != "" {
+			h.cause.Message = fmt.Sprintf("pool %s of driver %s %s", id.Name, id.Driver, pool.Invalid)
+			h.cause.Remedy = "the driver must publish each device and counter set once, and the counters that devices consume"
 		}
 		all = append(all, h)
 	}

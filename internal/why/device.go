@@ -95,8 +95,8 @@ func (q *question) device(ctx context.Context, r asked, class *resourceapi.Devic
 		d.Reason, d.Message = PoolObsolete, fmt.Sprintf("it belongs to generation %d of its pool; the driver publishes generation %d", slice.Spec.Pool.Generation, pool.Generation)
 	case pool.Slices != pool.Total && !q.givesAway(r):
 		d.Reason, d.Message = PoolIncomplete, fmt.Sprintf("pool incomplete: %[2]d of %[1]d slices published", pool.Total, pool.Slices)
-	case pool.Twice != "":
-		d.Reason, d.Message = PoolIncomplete, fmt.Sprintf("its pool has the device %s twice", pool.Twice)
+	case pool.Invalid != "":
+		d.Reason, d.Message = PoolIncomplete, "its pool "+pool.Invalid
 	case len(q.reachable(slice, device)) == 0:
 		d.Reason, d.Message = NodeMismatch, "it is on "+where(slice, device)+", "+q.where
 	case classFails:

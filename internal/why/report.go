@@ -23,7 +23,7 @@ const (
 	// PoolObsolete: the driver is replacing the pool, and the device is of an older
 	// generation.
 	PoolObsolete Reason = "PoolObsolete"
-	// PoolIncomplete: not all slices of the pool are there, or a name comes twice in it.
+	// PoolIncomplete: not all slices of the pool are there, or it is invalid: a name comes twice in it, or a counter is missing.
 	PoolIncomplete Reason = "PoolIncomplete"
 	// NodeMismatch: the device is on no node on which the pod may run.
 	NodeMismatch Reason = "NodeMismatch"

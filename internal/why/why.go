@@ -175,7 +175,7 @@ func (w Cluster) question(claim *resourceapi.ResourceClaim) *question {
 	q.cache = placement.NewCache(q.features)
 	q.holders, q.users = map[usage.DeviceID]*resourceapi.ResourceClaim{}, map[usage.DeviceID][]*resourceapi.ResourceClaim{}
 	q.slices = placement.Seen(w.View, w.Patched)
-	q.pools = placement.Pools(q.slices)
+	q.pools = placement.Pools(q.slices, q.features)
 	for _, other := range w.Claims {
 		if other.Status.Allocation == nil {
 			continue

@@ -95,6 +95,10 @@ func TestExplain(t *testing.T) {
 	incomplete := slice("n1", half...)
 	incomplete.Spec.Pool.ResourceSliceCount = 2
 	twice := slice("n1", append(gpus(1), gpus(1)...)...)
+	setTwice := slice("n1")
+	setTwice.Name, setTwice.Spec.SharedCounters = "counters", []resourceapi.CounterSet{{Name: "gpu-0"}, {Name: "gpu-0"}}
+	noCounter := slice("n1", gpus(1)...)
+	noCounter.Spec.Devices[0].ConsumesCounters = []resourceapi.DeviceCounterConsumption{{CounterSet: "gpu-0", Counters: map[string]resourceapi.Counter{"memory": {Value: resource.MustParse("1")}}}}
 	everywhere := slice("n1", gpus(2)...)
 	everywhere.Spec.NodeName, everywhere.Spec.AllNodes = nil, new(true)
 	perDevice := slice("n1", gpus(2)...)
@@ -133,6 +137,8 @@ func TestExplain(t *testing.T) {
 		"incomplete":      {claim("c", nil), []any{class(), incomplete}, nil, nil, "Unsatisfiable gpu=Count 2PoolIncomplete"},
 		"incomplete, all": {claim("c", func(c *resourceapi.ResourceClaim) { request(c).AllocationMode = resourceapi.DeviceAllocationModeAll }), []any{class(), incomplete}, nil, nil, "Unsatisfiable gpu=Count 2PoolIncomplete"},
 		"a name twice":    {claim("c", nil), []any{class(), twice}, nil, nil, "Unsatisfiable gpu=Count 2PoolIncomplete"},
+		"a set twice":     {claim("c", nil), []any{class(), slice("n1", half...), setTwice}, nil, nil, "Unsatisfiable gpu=Count 2PoolIncomplete"},
+		"no counter":      {claim("c", nil), []any{class(), noCounter}, nil, nil, "Unsatisfiable gpu=Count 1PoolIncomplete"},
 		"replaced":        {claim("c", many(2)), []any{class(), old, slice("n1", gpus(1)...)}, nil, nil, "Unsatisfiable gpu=Count 1 1PoolObsolete"},
 		"other node":      {claim("c", nil), []any{class(), slice("n1", half...)}, nil, []*corev1.Node{node("n2")}, "Unsatisfiable gpu=Count 2NodeMismatch"},
 		"no node":         {claim("c", nil), []any{class()}, nil, nil, "Unsatisfiable gpu=NoDevice"},
