@@ -139,7 +139,7 @@ func (a *admissions) starts(now time.Time, window time.Duration) (starts []guard
 		case now.Sub(b.at) > storedWithin:
 			hit = b.affected.since(now, window).Without(hit)
 		}
-		starts = append(starts, guard.Start{Object: b.object, Time: b.at, Hit: hit.Pace(b.perMinute, window)})
+		starts = append(starts, guard.Start{Object: b.object, Time: begun(b.at, now), Hit: hit.Pace(b.perMinute, window)})
 	}
 	return starts, omitted
 }

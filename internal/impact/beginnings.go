@@ -163,7 +163,7 @@ func (b *beginnings) starts(admitted *admissions, now time.Time, window time.Dur
 		if now.Sub(record.at) >= window {
 			continue // counting it is costly, and it is not part of the sum
 		}
-		starts = append(starts, guard.Start{Object: record.object, Time: record.at, Hit: record.hit(now, window)})
+		starts = append(starts, guard.Start{Object: record.object, Time: begun(record.at, now), Hit: record.hit(now, window)})
 	}
 	if admitted == nil {
 		return starts, b.omitted
@@ -173,6 +173,15 @@ func (b *beginnings) starts(admitted *admissions, now time.Time, window time.Dur
 		omitted = b.omitted
 	}
 	return append(starts, unstored...), omitted
+}
+
+// begun is when an eviction began that is known to have begun: not after now, though the clock of another machine is ahead,
+// or the write that is decided waited for others.
+func begun(at, now time.Time) time.Time {
+	if at.After(now) {
+		return now
+	}
+	return at
 }
 
 // hit is what an entry counts with.

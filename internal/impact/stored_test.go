@@ -271,3 +271,14 @@ func TestNightsCount(t *testing.T) {
 		t.Errorf("%d pods count with a drain that begins in the night, want 1", len(hit.Pods))
 	}
 }
+
+// TestBegunSinceTheRequest: what began while a write waited for others has begun, though the write came before.
+func TestBegunSinceTheRequest(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	i, _ := holder()
+	i.Stored(drainOf("node-1", now.Add(time.Second)), now.Add(time.Second))
+	starts, _ := i.Begun(now, guard.DefaultWindow)("DeviceDrain new", now)
+	if len(starts) != 1 || starts[0].Time.After(now) {
+		t.Errorf("%+v begin after now, %s", starts, now)
+	}
+}
