@@ -138,10 +138,11 @@ func (w Window) Exceeds(now time.Time, hit Hit, acknowledged *Ceiling, starts []
 
 // FirstExcess returns the first sum that is too large of an eviction that begins at several times.
 func (w Window) FirstExcess(now time.Time, s Step, begun Begun) (Sum, bool) {
+	hit := s.Hit.Pace(s.PerMinute, w.Length)
 	for _, at := range s.Begins {
 		var starts []Start
 		starts, w.Omitted = begun(s.Object, at)
-		if sum, exceeds := w.Exceeds(now, s.Hit, s.Acknowledged, starts); exceeds {
+		if sum, exceeds := w.Exceeds(now, hit, s.Acknowledged, starts); exceeds {
 			return sum, true
 		}
 	}
@@ -388,7 +389,9 @@ type Step struct {
 	// Object is what evicts, such as "DeviceDrain gpu", and Does how a message names that, such as "a
 	// drain of node-1".
 	Object, Does string
-	Hit          Hit
+	// Hit is all that it affects, PerMinute how many pods it evicts per minute; 0 does not bound them.
+	Hit       Hit
+	PerMinute int
 	// Begins are when it begins, the first time first.
 	Begins []time.Time
 	// Acknowledged is what the object acknowledges that asks for it, nil for nothing, and Annotate

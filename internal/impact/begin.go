@@ -263,7 +263,7 @@ func ruleBegan(rule *resourceapi.DeviceTaintRule, now time.Time) time.Time {
 // drainBegan is the same for a drain, whose status its controller writes.
 func drainBegan(d *v1alpha1.DeviceDrain, now time.Time) time.Time {
 	draining := apimeta.FindStatusCondition(d.Status.Conditions, v1alpha1.DrainDraining)
-	opened := len(d.Spec.Windows) > 0 && draining != nil && draining.Status == metav1.ConditionTrue
+	opened := draining != nil && draining.Status == metav1.ConditionTrue
 	if d.Generation <= 1 && !opened {
 		return d.CreationTimestamp.Time
 	}

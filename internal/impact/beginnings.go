@@ -13,6 +13,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/guard"
+	"github.com/dra-steward/dra-steward/internal/reconcile"
 )
 
 // beginnings remember the evictions of objects that this process sees stored, whichever process
@@ -65,8 +66,11 @@ type evictionRecord struct {
 	ended bool
 	left  guard.Hit
 	pods  map[types.NamespacedName]types.UID
-	// unseen is how many pods a drain had evicted since it began when this process saw it for the first time.
-	unseen int
+	// unseen is how many pods a drain had evicted, since it began at unseenAt, that this process did not see. fresh is true until
+	// that is counted: a drain can be read before the pods.
+	unseen   int
+	unseenAt time.Time
+	fresh    bool
 	// mixed is true if it began with different specs. Then it is not known of a device that is
 	// still held whether the eviction from it was stopped, and all of them count.
 	mixed bool
@@ -89,6 +93,9 @@ func (b *beginnings) begin(one beginning) {
 			return
 		}
 	} else {
+		if n := entry.missing(entry.affected.since(one.at, guard.MaxWindow), present); n > 0 { // they count from the beginning before this one
+			entry.unseen, entry.unseenAt = max(n, entry.unseen), entry.at
+		}
 		entry.mixed = entry.mixed || !reflect.DeepEqual(entry.spec, one.spec)
 		if entry.at.After(one.at) {
 			one.at = entry.at
@@ -100,10 +107,7 @@ func (b *beginnings) begin(one beginning) {
 	entry.beginning, entry.ended = one, false
 	entry.affected.add(present, one.at)
 	entry.affected.add(one.admitted, one.at) // pods may have left since
-	entry.admitted, entry.unseen = guard.Hit{}, 0
-	if isNew {
-		entry.unseen = entry.missing(guard.Hit{}, present)
-	}
+	entry.admitted, entry.fresh = guard.Hit{}, entry.fresh || isNew
 }
 
 // add makes room for an entry, and notes if there is none.
@@ -142,7 +146,9 @@ func (b *beginnings) end(one beginning) {
 	if record == nil {
 		return
 	}
-	record.drain = one.drain
+	if record.drain == nil || one.drain != nil && !reconcile.Newer(record.drain.ResourceVersion, one.drain.ResourceVersion) {
+		record.drain = one.drain
+	}
 	if !record.ended {
 		record.ended, record.left, record.pods = true, record.affects(), map[types.NamespacedName]types.UID{}
 		for _, pod := range record.left.Pods {
@@ -196,7 +202,14 @@ func (b *evictionRecord) hit(now time.Time, window time.Duration) guard.Hit {
 		b.affected.add(present, b.at)
 		hit = b.affected.since(now, window).Without(guard.Hit{})
 	}
-	for n := range min(max(b.unseen, b.missing(hit, present)), mostUnseen) {
+	missing := b.missing(hit, present)
+	if b.fresh {
+		b.unseen, b.unseenAt, b.fresh = max(missing, b.unseen), b.at, false
+	}
+	if now.Sub(b.unseenAt) < window {
+		missing = max(missing, b.unseen)
+	}
+	for n := range min(missing, mostUnseen) {
 		hit.Pods = append(hit.Pods, types.NamespacedName{Name: fmt.Sprintf("%s/%d", b.drain.UID, n)}) // its namespace is not known
 	}
 	return hit.Pace(b.perMinute, window)

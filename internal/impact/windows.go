@@ -24,12 +24,13 @@ type waitingDrain struct {
 // are not stored yet, and the drains that begin when it does. A drain begins when it is written, and whenever one of its windows
 // opens.
 func (b *beginnings) begun(admitted *admissions, now time.Time, window time.Duration) guard.Begun {
-	starts, omitted := b.starts(admitted, now, window)
-	waiting := b.waits(now, window)
+	counted := sync.OnceValues(func() ([]guard.Start, time.Time) { return b.starts(admitted, now, window) })
+	waits := sync.OnceValue(func() []waitingDrain { return b.waits(now, window) })
 	return func(object string, at time.Time) ([]guard.Start, time.Time) {
-		all, omitted := slices.Clone(starts), omitted
+		starts, omitted := counted()
+		all, waiting := slices.Clone(starts), waits()
 		if at.After(now) { // it counts then, though it counts now, too
-			all = slices.DeleteFunc(all, func(s guard.Start) bool { return s.Object == object })
+			all = slices.DeleteFunc(all, func(s guard.Start) bool { return s.Object == object || at.Sub(s.Time) >= window })
 		}
 		for _, drain := range waiting {
 			opens, near := drain.near(at, window)
@@ -95,6 +96,6 @@ func (b *beginnings) waits(now time.Time, window time.Duration) (all []waitingDr
 
 // opens reports whether a drain that waited for a window evicts now.
 func opens(old, d *v1alpha1.DeviceDrain) bool {
-	return old != nil && len(d.Spec.Windows) > 0 && guard.WidensDrain(nil, d) && !apimeta.IsStatusConditionTrue(old.Status.Conditions, v1alpha1.DrainDraining) &&
+	return old != nil && guard.WidensDrain(nil, d) && !apimeta.IsStatusConditionTrue(old.Status.Conditions, v1alpha1.DrainDraining) &&
 		apimeta.IsStatusConditionTrue(d.Status.Conditions, v1alpha1.DrainDraining)
 }

@@ -98,7 +98,9 @@ func (e *eviction) rememberBeginnings() error {
 		if err != nil {
 			return err
 		}
-		e.begunSynced = append(e.begunSynced, handler.HasSyncedChecker())
+		if informer == e.drains { // the rules may not be served; where they are, the tracker waits for them
+			e.begunSynced = append(e.begunSynced, handler.HasSyncedChecker())
+		}
 	}
 	return nil
 }

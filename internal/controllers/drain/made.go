@@ -25,7 +25,7 @@ type DrainStore struct {
 	seen    func() string
 	written map[string]writtenDrain
 	// deleted has when drains were deleted that the informer may still have.
-	deleted map[types.UID]time.Time
+	deleted map[types.UID]writtenDrain
 	// beginnings get the writes before the informer has them.
 	beginnings Beginnings
 }
@@ -48,7 +48,7 @@ type writtenDrain struct {
 // NewDrainStore returns the drains of an informer's store. seen is the resource version up to which the informer has
 // everything: after an outage of the API server it can be behind for a minute.
 func NewDrainStore(store cache.Store, seen func() string, beginnings Beginnings) *DrainStore {
-	return &DrainStore{store: store, seen: seen, beginnings: beginnings, written: map[string]writtenDrain{}, deleted: map[types.UID]time.Time{}}
+	return &DrainStore{store: store, seen: seen, beginnings: beginnings, written: map[string]writtenDrain{}, deleted: map[types.UID]writtenDrain{}}
 }
 
 // Wrote notes the answer of the API server to a write.
@@ -59,7 +59,7 @@ func (s *DrainStore) Wrote(d *v1alpha1.DeviceDrain, now time.Time) {
 
 // Deleted notes that a drain was deleted.
 func (s *DrainStore) Deleted(d *v1alpha1.DeviceDrain, now time.Time) {
-	s.deleted[d.UID] = now
+	s.deleted[d.UID] = writtenDrain{d, now}
 	if s.written[d.Name].DeviceDrain != nil && s.written[d.Name].UID == d.UID {
 		delete(s.written, d.Name)
 	}
@@ -98,9 +98,10 @@ func (s *DrainStore) All(now time.Time) (all []*v1alpha1.DeviceDrain) {
 		}
 		all = append(all, made.DeviceDrain)
 	}
-	for uid, at := range s.deleted {
-		if !present[uid] && now.Sub(at) > expected {
+	for uid, gone := range s.deleted {
+		if !present[uid] && now.Sub(gone.at) > expected {
 			delete(s.deleted, uid)
+			s.beginnings.Deleted(gone.DeviceDrain) // the informer may never have had it
 		}
 	}
 	slices.SortFunc(all, func(a, b *v1alpha1.DeviceDrain) int { return strings.Compare(a.Name, b.Name) })

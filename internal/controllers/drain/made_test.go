@@ -56,7 +56,7 @@ func TestMadeBehindInformer(t *testing.T) {
 	counts(1, "the informer is behind")
 	seen = "10"
 	counts(0, "the informer never had it")
-	if noted.stored != 2 || len(noted.deleted) != 1 || noted.deleted[0] != next {
+	if noted.stored != 2 || len(noted.deleted) != 2 || noted.deleted[0] != d || noted.deleted[1] != next {
 		t.Errorf("noted: %+v", noted)
 	}
 	if err := store.Add(d.DeepCopy()); err != nil {

@@ -86,9 +86,9 @@ func (w *work) check(name v1alpha1.DeviceName) string {
 		return ""
 	}
 	then, object := w.Reaction.Spec.Then, v1alpha1.DeviceDrainKind+" "+drainName(w.Reaction.Name, name)
-	hit := w.Hit(name).Pace(int(ptr.Deref(then.EvictionsPerMinute, 0)), w.Window.Length)
+	hit, perMinute := w.Hit(name), int(ptr.Deref(then.EvictionsPerMinute, 0))
 	over, until := w.Window.Refuse(w.Now, guard.Step{
-		Object: object, Does: "a drain of " + name.String(), Hit: hit, Acknowledged: w.acknowledged, Annotate: "the reaction",
+		Object: object, Does: "a drain of " + name.String(), Hit: hit, PerMinute: perMinute, Acknowledged: w.acknowledged, Annotate: "the reaction",
 		Begins: windows.Begins(then.Windows, w.Now),
 	}, w.Begun.With(w.began))
 	if !until.IsZero() {
@@ -98,7 +98,7 @@ func (w *work) check(name v1alpha1.DeviceName) string {
 		w.reason, w.message = v1alpha1.PausedGuard, over
 		return over
 	}
-	w.began = append(w.began, guard.Start{Object: object, Time: w.Now, Hit: hit})
+	w.began = append(w.began, guard.Start{Object: object, Time: w.Now, Hit: hit.Pace(perMinute, w.Window.Length)})
 	return ""
 }
 

@@ -398,6 +398,17 @@ func TestNoWayRoundTheGuard(t *testing.T) {
 	}
 }
 
+// TestSlowReaction: a drain that evicts slowly is compared with the thresholds by all its pods, as its controller does.
+func TestSlowReaction(t *testing.T) {
+	w := newWorld(t, 8, 8)
+	w.reaction.Spec.Then.EvictionsPerMinute = ptr.To[int32](2)
+	w.pods[device("node-0", 0)], w.devices[device("node-0", 0)] = 40, true
+	w.run(time.Minute)
+	if len(w.created) != 0 || w.paused() != v1alpha1.PausedGuard {
+		t.Errorf("created %v, paused by %q", w.created, w.paused())
+	}
+}
+
 // TestNightOfOthers: a drain that waits for the night counts with those that begin then.
 func TestNightOfOthers(t *testing.T) {
 	for name, tt := range map[string]struct {

@@ -182,7 +182,7 @@ func (w *work) closed() string {
 func (w *work) check(n *v1alpha1.RollNode, node Node) string {
 	acknowledged, wrong := w.acknowledged()
 	over, until := w.Window.Refuse(w.Now, guard.Step{
-		Object: w.object(n), Does: "the drain of node " + n.Name, Hit: w.hit(node), Acknowledged: acknowledged, Annotate: "the roll",
+		Object: w.object(n), Does: "the drain of node " + n.Name, Hit: node.Hit, PerMinute: int(ptr.Deref(w.Roll.Spec.Drain.EvictionsPerMinute, 0)), Acknowledged: acknowledged, Annotate: "the roll",
 		Begins: windows.Begins(w.Roll.Spec.Drain.Windows, w.Now),
 	}, w.Begun.With(w.began))
 	if over != "" && wrong != "" {
