@@ -131,7 +131,11 @@ func (a *Auditor) Check(object Object) ([]Finding, error) {
 			continue
 		}
 		request.Subresource = subresource
-		answer, err := a.raised.Validate(request)
+		check := a.raised.Validate
+		if subresource == "" {
+			check = a.raised.Review // the webhook fills in defaults before it checks
+		}
+		answer, err := check(request)
 		if err != nil {
 			return nil, fmt.Errorf("%s %s: %w", object.Kind.Kind, fullName(meta.Namespace, meta.Name), err)
 		}

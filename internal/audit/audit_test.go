@@ -120,6 +120,43 @@ func TestDisabled(t *testing.T) {
 	}
 }
 
+// TestFilled: what the webhook fills in, and then admits, is not refused.
+func TestFilled(t *testing.T) {
+	caps := v1alpha1.StewardConfiguration{Defaults: v1alpha1.Defaults{Tolerations: &v1alpha1.Tolerations{Rules: []v1alpha1.TolerationRule{{MaxSeconds: new(int64(3600))}}}}}
+	if _, got := judged(t, audit.Options{Configuration: caps}, claim("team-a", "ever", "", forever)); len(got) > 0 {
+		t.Errorf("%q: the webhook sets tolerationSeconds", got)
+	}
+	set, err := policy.Parse(t.Context(), policy.Library())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ladder, err := audit.NewLadder(audit.Options{Configuration: caps, Policies: set, Now: now}, []v1alpha1.Mode{v1alpha1.ModeDefault}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, outcomes, err := ladder.Check(claim("team-a", "ever", "", forever)); err != nil || len(outcomes[0].Refused) > 0 || len(outcomes[0].Defaulted) == 0 {
+		t.Errorf("%+v %v: the webhook sets tolerationSeconds", outcomes, err)
+	}
+}
+
+// TestTooLargeInObserve: what policies cannot check because it is too large is refused after the mode observe.
+func TestTooLargeInObserve(t *testing.T) {
+	var requests []string
+	for n := range 32 {
+		var tolerations []string
+		for k := range 16 {
+			tolerations = append(tolerations, fmt.Sprintf(`{"key": "example.com/t%d", "operator": "Exists", "effect": "NoSchedule"}`, 16*n+k))
+		}
+		requests = append(requests, fmt.Sprintf(`{"name": "r%d", "exactly": {"deviceClassName": "gpu.example.com", "tolerations": [%s]}}`, n, strings.Join(tolerations, ",")))
+	}
+	large := object("ResourceClaim", `{"metadata": {"namespace": "team-a", "name": "large"}, "spec": {"devices": {"requests": [`+strings.Join(requests, ",")+`]}}}`)
+	for _, mode := range []v1alpha1.Mode{v1alpha1.ModeObserve, v1alpha1.ModeDefault} {
+		if _, got := judged(t, audit.Options{Configuration: v1alpha1.StewardConfiguration{Mode: mode}}, large); len(got) == 0 || !strings.HasPrefix(got[0], "policy-error") {
+			t.Errorf("mode %s: %q", mode, got)
+		}
+	}
+}
+
 func TestUnknownName(t *testing.T) {
 	_, err := audit.New(audit.Options{Raise: []string{"DRA-TOL-999"}})
 	if err == nil || !strings.Contains(err.Error(), `neither a policy nor a rule "DRA-TOL-999"`) {

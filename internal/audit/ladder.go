@@ -79,10 +79,6 @@ func (l *Ladder) Check(object Object) (name string, outcomes []Outcome, _ error)
 }
 
 func (s rung) check(req review.Request, allocated bool) (Outcome, error) {
-	filled, err := s.reviewer.Mutate(req)
-	if err != nil {
-		return Outcome{}, err
-	}
 	answers := []review.Answer{}
 	for _, check := range s.endpoints() {
 		answer, err := check(req)
@@ -110,18 +106,19 @@ func (s rung) check(req review.Request, allocated bool) (Outcome, error) {
 			}
 		}
 	}
-	for _, change := range filled.Changes {
+	for _, change := range answers[0].Changes {
 		defaulted[change.Default] = true
 	}
 	return Outcome{slices.Sorted(maps.Keys(refused)), slices.Sorted(maps.Keys(warned)), slices.Sorted(maps.Keys(defaulted))}, nil
 }
 
-// endpoints returns the endpoints that check a write.
+// endpoints returns the endpoints that check a write: first the one that fills in defaults and
+// checks the result.
 func (s rung) endpoints() []func(review.Request) (review.Answer, error) {
 	if s.reviewer.Impacts == nil {
-		return []func(review.Request) (review.Answer, error){s.reviewer.Validate}
+		return []func(review.Request) (review.Answer, error){s.reviewer.Review}
 	}
-	return []func(review.Request) (review.Answer, error){s.reviewer.Validate, s.reviewer.Guard}
+	return []func(review.Request) (review.Answer, error){s.reviewer.Review, s.reviewer.Guard}
 }
 
 // Weigh returns, for each step, the enforcement of a problem that a policy or rule of that

@@ -43,6 +43,9 @@ func raised(c v1alpha1.StewardConfiguration, today review.Reviewer, names []stri
 		}
 	}
 	c.Rules = rules
+	if c.Mode == v1alpha1.ModeObserve {
+		c.Mode = v1alpha1.ModeWarn // in observe nothing refuses, not even what policies cannot check
+	}
 	if today.Policies != nil {
 		c.Policies = raisedPolicies(c.Policies, today.Policies.Set().Policies(), raise)
 	}

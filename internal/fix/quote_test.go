@@ -44,6 +44,18 @@ func TestBareNull(t *testing.T) {
 	}
 }
 
+// TestNullOfOthers: the null of a file of another program stays as it is, and what is not sure to be read again.
+func TestNullOfOthers(t *testing.T) {
+	for _, text := range []string{
+		"defaults:\n  ~: 5 # none\n", "apiVersion: v1\nkind: ConfigMap\ndata:\n  null: a\n", "apiVersion: other.example.com/v1\nkind: Thing\nspec: {null: {}}\n",
+		"apiVersion: dra-steward.io/v1alpha1\nkind: ResourceSlicePatch\nspec:\n  null: &a\n  b: *a\n",
+	} {
+		if result := fix.Text(manifest.Reader{}, "a.yaml", []byte(text)); string(result.Text) != text {
+			t.Errorf("%q became %q", text, result.Text)
+		}
+	}
+}
+
 // TestBareNullSaysWhere is what lint shows.
 func TestBareNullSaysWhere(t *testing.T) {
 	const text = "kind: Other\n---\napiVersion: dra-steward.io/v1alpha1\nkind: ResourceSlicePatch\nspec:\n  devices:\n    attributes:\n      x.io/a:\n        null: {}\n"

@@ -66,7 +66,7 @@ func (l Linter) chart(ctx context.Context, render Renderer, chart string) iter.S
 			}
 			first := true
 			for part, err := range l.Reader.Parts(text.File, strings.NewReader(text.Text)) {
-				if !yield(task{first: first, part: part, site: site, err: err, place: text.Place}) {
+				if !yield(task{first: first, part: part, site: site, err: err, place: text.Place, namespace: l.Namespace}) {
 					return
 				}
 				first = false

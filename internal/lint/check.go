@@ -21,7 +21,7 @@ import (
 )
 
 // check returns the problems of a document, in the order of its text.
-func (s *Site) check(document *manifest.Document, now time.Time, templates bool) []Diagnostic {
+func (s *Site) check(document *manifest.Document, namespace string, now time.Time, templates bool) []Diagnostic {
 	j := judgement{site: s, document: document, now: now}
 	object, problems := manifest.Decode(document)
 	for _, p := range problems {
@@ -32,6 +32,9 @@ func (s *Site) check(document *manifest.Document, now time.Time, templates bool)
 		j.reports = append(j.reports, report(document, p.Line, p.Column, finding))
 	}
 	if object != nil {
+		if object.GetNamespace() == "" && namespaced(object) {
+			object.SetNamespace(namespace)
+		}
 		j.version()
 		j.rules(object)
 		j.next(object)
@@ -44,6 +47,14 @@ func (s *Site) check(document *manifest.Document, now time.Time, templates bool)
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
 	return j.reports
+}
+
+func namespaced(object manifest.Object) bool {
+	switch object.(type) {
+	case *resourceapi.ResourceClaim, *resourceapi.ResourceClaimTemplate:
+		return true
+	}
+	return false
 }
 
 // A judgement is one document being checked.

@@ -19,6 +19,8 @@ type Linter struct {
 	Rules Selection
 	// Verdicts asks for the verdict of the API server instead of findings.
 	Verdicts bool
+	// Namespace is that of the objects of charts that name none.
+	Namespace string
 	// Now is the time of the writes that are checked.
 	Now time.Time
 }
@@ -52,6 +54,8 @@ type task struct {
 	part  manifest.Part
 	site  *Site
 	err   error
+	// namespace is that of objects that name none.
+	namespace string
 	// place finds the lines of a rendered text in its template; nil for other texts.
 	place func(line, column int) (row, col int, note string)
 }
@@ -171,7 +175,7 @@ func (l Linter) result(t task, document *manifest.Document, err error) Result {
 	case l.Verdicts:
 		result.Verdict = t.site.verdict(document, l.Now)
 	default:
-		result.Reports = l.Rules.of(t.site.check(document, l.Now, l.Rules.wants(rulebook.Unrendered, t.site)), t.site)
+		result.Reports = l.Rules.of(t.site.check(document, t.namespace, l.Now, l.Rules.wants(rulebook.Unrendered, t.site)), t.site)
 	}
 	return result
 }

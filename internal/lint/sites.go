@@ -135,10 +135,15 @@ func (s *Sites) Check() error {
 func upwards(folder string) (string, error) {
 	for {
 		file := filepath.Join(folder, ConfigurationFile)
-		if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+		info, err := os.Stat(file)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err == nil && !info.Mode().IsRegular(): // such as a link to a device that never ends
+			return "", fmt.Errorf("%s: not a regular file", file)
+		default:
 			return file, err
 		}
-		_, err := os.Stat(filepath.Join(folder, ".git"))
+		_, err = os.Stat(filepath.Join(folder, ".git"))
 		parent := filepath.Dir(folder)
 		if err == nil || parent == folder {
 			return "", nil

@@ -20,7 +20,13 @@ type explainer struct {
 	problems []Problem
 }
 
+// maxProblems is how many problems are described: the place of each is looked for in the text.
+const maxProblems = 1000
+
 func (e *explainer) add(kind ProblemKind, path, message string) {
+	if len(e.problems) >= maxProblems && (kind == UnknownField || slices.ContainsFunc(e.problems, Problem.Fatal)) {
+		return
+	}
 	e.problems = append(e.problems, e.document.problem(kind, path, message))
 }
 

@@ -122,7 +122,9 @@ func unfold(document *Document, yield func(*Document, *Error) bool) bool {
 	document.Namespace = rawString(metadata["namespace"])
 	document.Name = rawString(metadata["name"])
 	var items []json.RawMessage
-	if !strings.HasSuffix(document.Kind, "List") || json.Unmarshal(fields["items"], &items) != nil || items == nil {
+	// For kubectl an object of any kind is a list if it has items.
+	list := strings.HasSuffix(document.Kind, "List") || document.APIVersion != "" && document.Kind != "" && isBareList(fields["items"])
+	if !list || json.Unmarshal(fields["items"], &items) != nil || items == nil {
 		return yield(document, nil)
 	}
 	if len(document.items) == maxLists {

@@ -159,8 +159,7 @@ func follow(node *yaml.Node) *yaml.Node {
 // yes, 0x10 and 1.0 are not what they look like.
 func keyText(key *yaml.Node) string {
 	key = follow(key)
-	plain := key.Style&^yaml.FlowStyle == 0
-	if !plain || !mayBeConverted(key.Value) {
+	if !converts(key) {
 		return key.Value
 	}
 	raw, err := sigsyaml.YAMLToJSON([]byte(key.Value + ": 0"))
@@ -172,6 +171,10 @@ func keyText(key *yaml.Node) string {
 		return text
 	}
 	return key.Value
+}
+
+func converts(key *yaml.Node) bool {
+	return key.Kind == yaml.ScalarNode && key.Style&^yaml.FlowStyle == 0 && mayBeConverted(key.Value)
 }
 
 // mayBeConverted reports whether a plain scalar may be something else than a

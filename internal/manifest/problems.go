@@ -166,14 +166,24 @@ func (s *source) bareNull() *Error {
 	}
 	line, column := s.placer()(key.Line, key.Column)
 	e := &Error{Line: line, Column: column, Message: "YAML reads a bare null as no key at all, and kubectl refuses it: write \"null\": {}"}
+	_, version := field(document.Content[0], "apiVersion")
 	switch {
+	case !ofOurGroups(follow(version)): // other programs may read it as null
 	case key.Value == "": // written as nothing
 	case value.Tag != "!!null" || value.Value != "":
 		e.Old, e.New = key.Value, `"null"`
-	default:
+	case value.Anchor == "":
 		e.Old, e.New = key.Value+":", `"null": {}`
 	}
 	return e
+}
+
+func ofOurGroups(version *yaml.Node) bool {
+	if version == nil {
+		return false
+	}
+	group, _, _ := strings.Cut(version.Value, "/")
+	return group == resourcev1.GroupName || group == v1alpha1.Group
 }
 
 // nullKey returns the first key that is null, with its value.

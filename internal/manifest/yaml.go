@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 	sigsyaml "sigs.k8s.io/yaml"
@@ -63,6 +62,7 @@ func (s *source) yamlTree() *yaml.Node {
 		return nil
 	}
 	s.place(document.Content[0], s.placer())
+	resolveKeys(document.Content[0])
 	return document.Content[0]
 }
 
@@ -87,12 +87,8 @@ func (s *source) placer() func(line, column int) (int, int) {
 	}
 	starts := yamlLineStarts(s.text)
 	return func(line, column int) (int, int) {
-		offset := starts[min(max(line, 1), len(starts))-1]
-		for rest := s.text[offset:]; column > 1 && len(rest) > 0; column-- {
-			_, size := utf8.DecodeRune(rest)
-			rest, offset = rest[size:], offset+size
-		}
-		return s.at(offset)
+		start := starts[min(max(line, 1), len(starts))-1]
+		return s.at(s.offset(s.characters(start) + max(column, 1) - 1))
 	}
 }
 
@@ -100,6 +96,17 @@ func (s *source) place(node *yaml.Node, placed func(line, column int) (int, int)
 	node.Line, node.Column = placed(node.Line, node.Column)
 	for _, child := range node.Content {
 		s.place(child, placed)
+	}
+}
+
+// resolveKeys puts in place of each key that YAML 1.1 may convert what it is in the JSON object, so
+// that [keyText] converts it once and not with each path that is followed.
+func resolveKeys(node *yaml.Node) {
+	for i, child := range node.Content {
+		if node.Kind == yaml.MappingNode && i%2 == 0 && child.Tag != "!!merge" && converts(follow(child)) {
+			node.Content[i] = &yaml.Node{Kind: yaml.ScalarNode, Style: yaml.DoubleQuotedStyle, Value: keyText(child), Line: child.Line, Column: child.Column}
+		}
+		resolveKeys(child)
 	}
 }
 

@@ -2,6 +2,7 @@
 package lint
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -234,7 +235,7 @@ func (o lintOptions) linter(ctx context.Context, streams cmdutil.Streams, config
 	if sites.File != nil || o.kubernetes != "" || len(gates)+len(o.schemas) > 0 {
 		err = sites.Check()
 	}
-	return lint.Linter{Reader: reader, Sites: sites, Rules: o.rules, Verdicts: o.verdicts, Now: time.Now()}, err
+	return lint.Linter{Reader: reader, Sites: sites, Rules: o.rules, Verdicts: o.verdicts, Namespace: cmp.Or(o.helm.namespace, "default"), Now: time.Now()}, err
 }
 
 // policySet compiles the policies that are asked for, nil for none.
