@@ -41,7 +41,16 @@ type Record struct {
 // Records are what is said about devices. The zero value is ready to use.
 type Records struct {
 	devices map[usage.DeviceID]Record
+	// well are the devices of which a driver says in a claim that they work.
+	well    map[usage.DeviceID]bool
 	unclear []Record
+}
+
+// Healthy reports whether a device is said to be healthy: by a kubelet, or by its driver in the status of a claim
+// that a pod has. A kubelet that does not know says nothing.
+func (r *Records) Healthy(id usage.DeviceID) bool {
+	record, found := r.devices[id]
+	return found && record.Health == corev1.ResourceHealthStatusHealthy || r.well[id] && (!found || rank(record.Health) == 1)
 }
 
 // Of returns what is said about a device; false if nothing is.
@@ -76,8 +85,16 @@ func (r *Records) AddClaim(claim *resourceapi.ResourceClaim) {
 	for i := range claim.Status.Devices {
 		status := &claim.Status.Devices[i]
 		for _, c := range status.Conditions {
-			if c.Status == metav1.ConditionFalse && slices.Contains(brokenIfFalse(), c.Type) {
-				r.add(usage.DeviceID{Driver: status.Driver, Pool: status.Pool, Device: status.Device}, Record{corev1.ResourceHealthStatusUnhealthy,
+			id := usage.DeviceID{Driver: status.Driver, Pool: status.Pool, Device: status.Device}
+			switch {
+			case !slices.Contains(brokenIfFalse(), c.Type):
+			case c.Status == metav1.ConditionTrue && len(claim.Status.ReservedFor) > 0:
+				if r.well == nil {
+					r.well = map[usage.DeviceID]bool{}
+				}
+				r.well[id] = true
+			case c.Status == metav1.ConditionFalse:
+				r.add(id, Record{corev1.ResourceHealthStatusUnhealthy,
 					"claim " + claim.Namespace + "/" + claim.Name, line(c.Type + "=False: " + c.Message)})
 			}
 		}

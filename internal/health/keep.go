@@ -22,8 +22,8 @@ func Keep(keep func(any) (any, error)) func(any) (any, error) {
 				to.Status.ContainerStatuses = statuses(object.Status.ContainerStatuses)
 			}
 		case *resourceapi.ResourceClaim:
-			if to, is := kept.(*resourceapi.ResourceClaim); is && to != object && (slices.ContainsFunc(object.Status.Devices, broken) || binds(object)) {
-				to.Status.Devices = object.Status.Devices
+			if to, is := kept.(*resourceapi.ResourceClaim); is && to != object && (slices.ContainsFunc(object.Status.Devices, says) || binds(object)) {
+				to.Status.Devices = conditions(object.Status.Devices)
 			}
 		}
 		return kept, nil
@@ -40,10 +40,17 @@ func statuses(all []corev1.ContainerStatus) (kept []corev1.ContainerStatus) {
 	return kept
 }
 
-func broken(status resourceapi.AllocatedDeviceStatus) bool {
-	return slices.ContainsFunc(status.Conditions, func(c metav1.Condition) bool {
-		return c.Status == metav1.ConditionFalse && slices.Contains(brokenIfFalse(), c.Type)
-	})
+// says reports whether a driver says whether a device is broken.
+func says(status resourceapi.AllocatedDeviceStatus) bool {
+	return slices.ContainsFunc(status.Conditions, func(c metav1.Condition) bool { return slices.Contains(brokenIfFalse(), c.Type) })
+}
+
+// conditions are what drivers say of devices, without the data of networks and of drivers.
+func conditions(all []resourceapi.AllocatedDeviceStatus) (kept []resourceapi.AllocatedDeviceStatus) {
+	for i := range all {
+		kept = append(kept, resourceapi.AllocatedDeviceStatus{Driver: all[i].Driver, Pool: all[i].Pool, Device: all[i].Device, ShareID: all[i].ShareID, Conditions: all[i].Conditions})
+	}
+	return kept
 }
 
 // binds reports whether a device of a claim has binding conditions: drivers report them in the status.

@@ -39,7 +39,7 @@ func TestKeep(t *testing.T) {
 	if kept, err := keep(binding); err != nil || len(kept.(*resourceapi.ResourceClaim).Status.Devices) != 1 {
 		t.Errorf("conditions of a device with binding conditions: %+v, %v", kept, err)
 	}
-	for status, want := range map[metav1.ConditionStatus]int{metav1.ConditionTrue: 0, metav1.ConditionFalse: 1} {
+	for status, want := range map[metav1.ConditionStatus]int{metav1.ConditionTrue: 1, metav1.ConditionFalse: 1} {
 		kept, err := keep(claim(status))
 		if got := kept.(*resourceapi.ResourceClaim).Status.Devices; err != nil || len(got) != want {
 			t.Errorf("%s: %+v, %v", status, got, err)

@@ -63,10 +63,7 @@ func Find(r *v1alpha1.DeviceReaction, from Sources, compiler *patch.Compiler) (f
 	case when.DeviceHealth != nil:
 		records := from.Health()
 		found.Sick = reported(corev1.ResourceHealthStatus(cmp.Or(when.DeviceHealth.Status, string(corev1.ResourceHealthStatusUnhealthy))), records, from.View)
-		found.Healthy = func(name v1alpha1.DeviceName) bool {
-			record, is := records.Of(usage.DeviceID(name))
-			return is && record.Health == corev1.ResourceHealthStatusHealthy
-		}
+		found.Healthy = func(name v1alpha1.DeviceName) bool { return records.Healthy(usage.DeviceID(name)) }
 	case when.BindingConditions != nil && from.Bindings == nil:
 		return Causes{Unknown: "the binding conditions of claims are not read"}
 	case when.BindingConditions != nil:

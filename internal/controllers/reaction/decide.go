@@ -116,6 +116,9 @@ func (w *work) observe(d *v1alpha1.ReactionDevice) {
 			d.SickSince, d.HealthySince = nil, reconcile.Stamp(w.Now)
 		}
 	case w.drains[d.DeviceName] != nil:
+		if w.Healthy == nil {
+			d.HealthySince = nil // it counts from when a slice has the device again
+		}
 	case d.State == v1alpha1.ReactionAcknowledged && d.HealthySince == nil:
 		d.SickSince, d.HealthySince = nil, reconcile.Stamp(w.Now)
 	case d.State != v1alpha1.ReactionAcknowledged:
@@ -200,7 +203,7 @@ func (w *work) followDrain(d *v1alpha1.ReactionDevice, drain *v1alpha1.DeviceDra
 
 // endDrain lifts the cordon of a device that is healthy and has passed its proof.
 func (w *work) endDrain(d *v1alpha1.ReactionDevice, drain *v1alpha1.DeviceDrain) {
-	if !w.acts() || w.Reaction.Spec.End.Uncordon != v1alpha1.UncordonWhenHealthy || !w.Lasts(w.Now, d.HealthySince, after(w.Reaction)) {
+	if !w.acts() || w.Reaction.Spec.End.Uncordon != v1alpha1.UncordonWhenHealthy || !w.Published(d.DeviceName) || !w.Lasts(w.Now, d.HealthySince, after(w.Reaction)) {
 		return
 	}
 	if w.flaps(d) {
@@ -227,7 +230,7 @@ func (w *work) acknowledge(d *v1alpha1.ReactionDevice, message string) {
 	if _, sick := w.Sick[d.DeviceName]; !sick && d.HealthySince == nil && w.Published(d.DeviceName) {
 		d.SickSince, d.HealthySince = nil, reconcile.Stamp(w.Now)
 	}
-	if d.HealthySince != nil {
+	if d.SickSince == nil {
 		d.Cause = ""
 	}
 }

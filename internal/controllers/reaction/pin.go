@@ -71,7 +71,7 @@ func tolerationsOf(r *v1alpha1.DeviceReaction, d *v1alpha1.DeviceDrain, device t
 		switch {
 		case taint.Effect != resourceapi.DeviceTaintEffectNoSchedule && taint.Effect != resourceapi.DeviceTaintEffectNoExecute:
 			continue
-		case !ours && (r.Spec.When.Taint == nil || !matches(r.Spec.When.Taint, taint, view)):
+		case !ours && !cordonOfReaction(r, taint, view) && (r.Spec.When.Taint == nil || !matches(r.Spec.When.Taint, taint, view)):
 			return nil, fmt.Errorf("the taint %s of %s %s keeps the proof off the device", toleration.TaintText(taint.DeviceTaint), taint.Source.Kind, taint.Source.Name)
 		case len(tolerations) == resourceapi.DeviceTolerationsMaxLength:
 			return nil, fmt.Errorf("the device has more than %d taints", resourceapi.DeviceTolerationsMaxLength)
@@ -85,6 +85,20 @@ func tolerationsOf(r *v1alpha1.DeviceReaction, d *v1alpha1.DeviceDrain, device t
 		return nil, errors.New("the device is not cordoned yet")
 	}
 	return tolerations, nil
+}
+
+// cordonOfReaction reports whether a taint is the cordon of another drain of a reaction, which takes the device along as a
+// partition.
+func cordonOfReaction(r *v1alpha1.DeviceReaction, taint tracker.Taint, view *tracker.Snapshot) bool {
+	if taint.Source.Kind != tracker.RuleSource {
+		return false
+	}
+	rule := view.Rule(taint.Source.Name)
+	if rule == nil {
+		return false
+	}
+	of, _ := drain.OwnerOf(rule)
+	return of != "" && slices.ContainsFunc(r.Status.Devices, func(d v1alpha1.ReactionDevice) bool { return d.Drain == of })
 }
 
 // uniqueAttribute returns an attribute whose value only one device has, among all that pods on its

@@ -79,6 +79,9 @@ func (w *work) prove(d *v1alpha1.ReactionDevice, drain *v1alpha1.DeviceDrain) {
 	if d.Proof != nil {
 		attempt += d.Proof.Attempt
 	}
+	for owned(w.Proofs.Jobs[jobName(w.Reaction.Name, drain, attempt)], drain) {
+		attempt++ // it is of a spec.prove, or of a reaction of the name, that is gone
+	}
 	d.Proof = &v1alpha1.ReactionProof{State: v1alpha1.ProofRunning, Attempt: attempt, Job: jobName(w.Reaction.Name, drain, attempt), StartTime: reconcile.Stamp(w.Now)}
 	w.followProof(d, drain)
 }

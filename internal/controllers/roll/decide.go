@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/condition"
@@ -116,17 +117,19 @@ func (w *work) proceed() {
 // retry tries a node again that has failed, from the state on in which it did.
 func (w *work) retry(n *v1alpha1.RollNode) {
 	state := n.FailedIn
-	begun := []v1alpha1.RollState{v1alpha1.RollDraining, v1alpha1.RollReplacing, v1alpha1.RollWorking}
 	if d := w.drains[n.Drain]; d != nil && state == v1alpha1.RollDraining && meta.IsStatusConditionTrue(d.Status.Conditions, v1alpha1.DrainFailed) {
 		w.Delete = append(w.Delete, d) // it evicts no pod any more
 		delete(w.drains, n.Drain)
 	}
-	if w.drains[n.Drain] == nil && slices.Contains(begun, state) { // the guard is asked again
+	if w.drains[n.Drain] == nil && state != v1alpha1.RollRestoring { // the guard is asked again
 		*n = v1alpha1.RollNode{Name: n.Name, State: v1alpha1.RollWaiting, StartTime: n.StartTime, Pools: n.Pools}
 		return
 	}
 	if previous := n.Replaced; state == v1alpha1.RollReplacing && w.Nodes[n.Name].PodsUnknown == "" {
 		w.replace(n, func(p Pod) bool { return !p.Ready || slices.Contains(previous, p.UID) })
+	}
+	if proof := w.Nodes[n.Name].Proof; state == v1alpha1.RollProving && proof.UID != "" {
+		n.Replaced = []types.UID{proof.UID} // it ran before the repair, also if it has succeeded since
 	}
 	n.AcceptDevices = n.AcceptDevices || n.MissingDevices > 0
 	n.MissingDevices = 0

@@ -267,6 +267,10 @@ func (w *work) working(n *v1alpha1.RollNode, node Node) {
 
 // publishing waits until the devices are published as before.
 func (w *work) publishing(n *v1alpha1.RollNode, node Node) {
+	if w.drains[n.Drain] == nil {
+		w.fail(n, "DeviceDrain "+n.Drain+" was deleted, which lifts the cordon")
+		return
+	}
 	fewer, text, changed := difference(n.Pools, node.Pools)
 	switch {
 	case !node.Ready:
@@ -287,6 +291,8 @@ func (w *work) publishing(n *v1alpha1.RollNode, node Node) {
 		}
 	case !changed && !w.Lasts(w.Now, n.ReadySince, unchangedFor(w.Roll)):
 		w.note(n, "waits for the driver to publish its devices")
+	case w.Roll.Spec.Proof != nil && node.Proof.Exists:
+		w.Clear = append(w.Clear, n.Name) // it is of an earlier try
 	case w.Roll.Spec.Proof != nil:
 		w.enter(n, v1alpha1.RollProving)
 		w.note(n, text)
@@ -342,15 +348,18 @@ func renewed(before, now []v1alpha1.RollPool) []v1alpha1.RollPool {
 // proving waits until the pod of the proof has succeeded.
 func (w *work) proving(n *v1alpha1.RollNode, node Node) {
 	w.WakeAt(w.Now.Add(poll))
-	stale := node.Proof.Created.Before(n.Since.Time)
 	switch proof := node.Proof; {
+	case w.drains[n.Drain] == nil:
+		w.fail(n, "DeviceDrain "+n.Drain+" was deleted, which lifts the cordon")
+	case proof.Foreign != "":
+		w.note(n, proof.Foreign)
 	case !proof.Exists, proof.Half:
 		w.Prove = append(w.Prove, n.Name)
 		w.note(n, node.Refused)
+	case slices.Contains(n.Replaced, proof.UID):
+		w.Clear = append(w.Clear, n.Name)
 	case proof.Phase == corev1.PodSucceeded:
 		w.enter(n, v1alpha1.RollRestoring)
-	case proof.Phase == corev1.PodFailed && stale:
-		w.Clear = append(w.Clear, n.Name)
 	case proof.Phase == corev1.PodFailed:
 		w.fail(n, "the proof has failed: "+proof.Message)
 	default:

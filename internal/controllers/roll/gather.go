@@ -111,7 +111,7 @@ func (c *Controller) node(ctx context.Context, r *v1alpha1.DeviceRoll, node *cor
 	}
 	if left := state == v1alpha1.RollSkipped || state == v1alpha1.RollUndone; r.Spec.Proof != nil && (InWork(state) || left) {
 		pod, claim, err := c.options.API.Proof(ctx, r.Spec.Proof.Namespace, DrainName(r.Name, node.Name))
-		if n.Proof = proofState(pod, claim); err != nil {
+		if n.Proof = proofState(r, pod, claim); err != nil {
 			n.Proof.Exists, n.Refused = false, denied(err, "the proof", r.Spec.Proof.Namespace, "controller.rolls.proofNamespaces")
 		}
 	}

@@ -76,8 +76,10 @@ type Pod struct {
 type Proof struct {
 	Exists bool
 	// Half is true if its claim exists, and the pod is still to be created.
-	Half    bool
-	Created time.Time
+	Half bool
+	UID  types.UID
+	// Foreign is why a pod or claim of the name is not that of the roll; it counts as none.
+	Foreign string
 	Phase   corev1.PodPhase
 	// Message is why it has not succeeded.
 	Message string

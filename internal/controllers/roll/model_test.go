@@ -140,7 +140,7 @@ func (m *model) acts(d Decision) (all []func()) {
 		all = append(all, func() { m.deletePod(pod) })
 	}
 	for _, name := range d.Prove {
-		all = append(all, func() { m.nodes[name].Proof = Proof{Exists: true, Created: m.now, Phase: corev1.PodRunning} })
+		all = append(all, func() { m.nodes[name].Proof = Proof{Exists: true, UID: m.uid(), Phase: corev1.PodRunning} })
 	}
 	for _, name := range d.Clear {
 		all = append(all, func() { m.nodes[name].Proof = Proof{} })

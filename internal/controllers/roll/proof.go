@@ -2,6 +2,7 @@ package roll
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -75,14 +76,25 @@ func ownedBy(r *v1alpha1.DeviceRoll) []metav1.OwnerReference {
 	return []metav1.OwnerReference{{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.DeviceRollKind, Name: r.Name, UID: r.UID}}
 }
 
-// proofState is the state of a proof.
-func proofState(pod *corev1.Pod, claim *resourceapi.ResourceClaim) (p Proof) {
+// ownedIs reports whether an object is one of a roll, and not of an earlier one of its name.
+func ownedIs(object metav1.Object, r *v1alpha1.DeviceRoll) bool {
+	return slices.ContainsFunc(object.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return o.UID == r.UID && o.Kind == v1alpha1.DeviceRollKind })
+}
+
+// proofState is the state of the proof of a roll.
+func proofState(r *v1alpha1.DeviceRoll, pod *corev1.Pod, claim *resourceapi.ResourceClaim) (p Proof) {
+	if pod != nil && !ownedIs(pod, r) {
+		return Proof{Foreign: "Pod " + pod.Namespace + "/" + pod.Name + " exists, and is not one of the roll: delete it"}
+	}
+	if claim != nil && !ownedIs(claim, r) {
+		return Proof{Foreign: "ResourceClaim " + claim.Namespace + "/" + claim.Name + " exists, and is not one of the roll: delete it"}
+	}
 	p.Exists = pod != nil || claim != nil
 	if pod == nil {
 		p.Half = claim != nil && claim.DeletionTimestamp == nil
 		return p
 	}
-	p.Created, p.Phase, p.Message = pod.CreationTimestamp.Time, pod.Status.Phase, whyNotReady(pod)
+	p.UID, p.Phase, p.Message = pod.UID, pod.Status.Phase, whyNotReady(pod)
 	return p
 }
 

@@ -91,10 +91,10 @@ func TestRests(t *testing.T) {
 func TestHalfProof(t *testing.T) {
 	m := newModel(t, 1, proved)
 	m.run(200, func() bool { return m.node(0).State == v1alpha1.RollProving && !m.nodes["node-0"].Proof.Exists })
-	claim := &resourceapi.ResourceClaim{}
+	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{OwnerReferences: ownedBy(m.roll)}}
 	asked := false
 	for i := range 800 {
-		m.nodes["node-0"].Proof = proofState(nil, claim)
+		m.nodes["node-0"].Proof = proofState(m.roll, nil, claim)
 		d := Decide(m.input())
 		asked = asked || len(d.Prove) > 0
 		m.roll.Status = d.Status
