@@ -40,7 +40,7 @@ func statuses(all []corev1.ContainerStatus) (kept []corev1.ContainerStatus) {
 	return kept
 }
 
-// says reports whether a driver says whether a device is broken.
+// says is true if a driver reports that a device works, or that it is broken.
 func says(status resourceapi.AllocatedDeviceStatus) bool {
 	return slices.ContainsFunc(status.Conditions, func(c metav1.Condition) bool { return slices.Contains(brokenIfFalse(), c.Type) })
 }
