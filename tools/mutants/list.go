@@ -199,7 +199,7 @@ func commands() []mutant {
 		{name: "a faster drain widens nothing", file: guard, old: `rate(drain) > rate(old)`, new: `rate(drain) > rate(drain)`},
 		{name: "drains that wait for a window count only now", file: "internal/guard/window.go", old: `for _, at := range s.Begins {`, new: `for _, at := range s.Begins[:min(len(s.Begins), 1)] {`},
 		{name: "an informer that is behind takes back what was written", file: "internal/impact/begin.go", old: `if seen != nil && reconcile.Newer(`, new: `if seen == stored && reconcile.Newer(`},
-		{name: "pods that another process saw do not count", file: "internal/impact/beginnings.go", old: `min(max(b.unseen, b.missing(hit, present)), mostUnseen)`, new: `min(0, mostUnseen)`},
+		{name: "pods that another process saw do not count", file: "internal/impact/beginnings.go", old: `min(missing, mostUnseen)`, new: `min(0*missing, mostUnseen)`},
 		{name: "other windows of a drain widen nothing", file: guard, old: `!equality.Semantic.DeepEqual(old.Spec.Windows, drain.Spec.Windows)`, new: `drain == old`},
 		{name: "a resumed drain widens nothing", file: guard, old: `!d.Spec.Paused && !d.Spec.DryRun`, new: `!d.Spec.DryRun`},
 		{name: "a failed key is not tried again", file: reconcile, old: `			queue.AddRateLimited(key)`, new: `			queue.Forget(key)`},

@@ -5,7 +5,7 @@ func reactions() []mutant {
 	const prove, pin, restart = "internal/controllers/reaction/prove.go", "internal/controllers/reaction/pin.go", "internal/controllers/reaction/restart.go"
 	return []mutant{
 		{name: "a flapping device is uncordoned", file: decide, old: `if w.flaps(d) {`, new: `if false {`},
-		{name: "a device is uncordoned when it is seen healthy", file: decide, old: `v1alpha1.UncordonWhenHealthy || !w.Lasts(w.Now, d.HealthySince, after(w.Reaction))`, new: `v1alpha1.UncordonWhenHealthy || d.HealthySince == nil`},
+		{name: "a device is uncordoned when it is seen healthy", file: decide, old: `v1alpha1.UncordonWhenHealthy || !w.Published(d.DeviceName) || !w.Lasts(w.Now, d.HealthySince, after(w.Reaction))`, new: `v1alpha1.UncordonWhenHealthy || d.HealthySince == nil`},
 		{name: "a device that waits for a person is uncordoned", file: decide, old: `w.Reaction.Spec.End.Uncordon != v1alpha1.UncordonWhenHealthy || `, new: ``},
 		{name: "a device is uncordoned without its proof", file: decide, old: `if !w.proven(d) {`, new: `if false {`},
 		{name: "a device is drained at its first sign", file: decide, old: `case d.SickSince != nil && w.Lasts(w.Now, d.SickSince, standsFor(w.Reaction)):`, new: `case d.SickSince != nil:`},
@@ -42,7 +42,7 @@ func rolls() []mutant {
 		{name: "the slices of the previous driver count", file: follow, old: `case !changed && !w.Lasts(w.Now, n.ReadySince, unchangedFor(w.Roll)):`, new: `case !changed && false:`},
 		{name: "a node that strands its pods is first", file: "internal/controllers/roll/choose.go", old: `cmp.Compare(stranded[a.Name], stranded[b.Name]))`, new: `cmp.Compare(stranded[b.Name], stranded[a.Name]))`},
 		{name: "a node is done without its proof", file: follow, old: `case w.Roll.Spec.Proof != nil:`, new: `case false:`},
-		{name: "the proof of the last attempt fails the next", file: follow, old: `case proof.Phase == corev1.PodFailed && stale:`, new: `case stale && false:`},
+		{name: "the proof of the last attempt fails the next", file: follow, old: `case slices.Contains(n.Replaced, proof.UID):`, new: `case slices.Contains(n.Replaced, "-"+proof.UID):`},
 		{name: "a node that a person uncordoned is cordoned again", file: follow, old: `case n.Cordoned:`, new: `case false:`},
 		{name: "the cordon of a person is taken back", file: follow, old: `	if node.CordonedBy == w.Roll.Name {
 		w.Uncordon`, new: `	if node.Unschedulable {
