@@ -211,6 +211,20 @@ func TestOrder(t *testing.T) {
 	}
 }
 
+// TestPlacesInSARIF are those in the API.
+func TestPlacesInSARIF(t *testing.T) {
+	report := audit.Make(nil, []audit.Finding{{Kind: "DeviceClass", Name: "gpu", Code: "a"}, {Kind: "ResourceClaim", Namespace: "team-a", Name: "wild", Code: "a"}})
+	var text bytes.Buffer
+	if err := report.Write("sarif", &text, lint.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"deviceclasses/gpu"`, `"namespaces/team-a/resourceclaims/wild"`} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("%s is not in %s", want, &text)
+		}
+	}
+}
+
 // TestPlaces: findings about an object are in the order of its fields, and the number of those
 // that are not listed is the last.
 func TestPlaces(t *testing.T) {

@@ -10,6 +10,9 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/dra-steward/dra-steward/internal/lint"
 	"github.com/dra-steward/dra-steward/internal/natural"
 	"github.com/dra-steward/dra-steward/internal/printable"
@@ -198,7 +201,8 @@ func (r Result) sarif(out io.Writer, o lint.Options) error {
 		return err
 	}
 	for _, f := range r.Findings {
-		place := strings.ToLower(f.Kind) + "s/" + f.Name
+		resource, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: f.Kind})
+		place := resource.Resource + "/" + f.Name
 		if f.Namespace != "" {
 			place = "namespaces/" + f.Namespace + "/" + place
 		}

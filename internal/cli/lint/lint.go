@@ -43,8 +43,8 @@ var severities = []string{validate.Error.String(), validate.Warning.String()}
 const lintHelp = `lint reads manifests (YAML or JSON, several documents per file, lists expanded), applies
 the defaults, drops the fields that the API server would drop, and checks every object
 of resource.k8s.io by the rules of the API server and the webhook. Objects of other API
-groups are skipped. A folder includes all *.yaml, *.yml and *.json files below it; "-" is
-standard input.
+groups are skipped. A folder includes all *.yaml, *.yml and *.json files below it, but not
+those of folders whose names begin with a dot; "-" is standard input.
 
 Every finding has file, line and column, the object, the field and the rule;
 'dra-steward explain RULE' prints the reason for the rule and correct examples.
