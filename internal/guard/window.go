@@ -139,7 +139,11 @@ func (w Window) Exceeds(now time.Time, hit Hit, acknowledged *Ceiling, starts []
 // FirstExcess returns the first sum that is too large of an eviction that begins at several times.
 func (w Window) FirstExcess(now time.Time, s Step, begun Begun) (Sum, bool) {
 	hit := s.Hit.Pace(s.PerMinute, w.Length)
-	for _, at := range s.Begins {
+	begins := s.Begins
+	if begins == nil {
+		begins = []time.Time{now}
+	}
+	for _, at := range begins {
 		var starts []Start
 		starts, w.Omitted = begun(s.Object, at)
 		if sum, exceeds := w.Exceeds(now, hit, s.Acknowledged, starts); exceeds {
@@ -392,7 +396,7 @@ type Step struct {
 	// Hit is all that it affects, PerMinute how many pods it evicts per minute; 0 does not bound them.
 	Hit       Hit
 	PerMinute int
-	// Begins are when it begins, the first time first.
+	// Begins are when it begins, the first time first; nil is now.
 	Begins []time.Time
 	// Acknowledged is what the object acknowledges that asks for it, nil for nothing, and Annotate
 	// its name, such as "the roll".

@@ -133,7 +133,11 @@ func TestLaterBeginnings(t *testing.T) {
 	if why, _ := w.Refuse(now, step, begun.With([]guard.Start{{Object: "DeviceDrain first", Time: now, Hit: pods("first", 40)}})); why == "" {
 		t.Error("it begins with 40 others")
 	}
-	step.Begins = append(step.Begins, night)
+	step.Begins = nil
+	if why, _ := w.Refuse(now, step, guard.Begun(nil).With([]guard.Start{{Object: "DeviceDrain first", Time: now, Hit: pods("first", 40)}})); why == "" {
+		t.Error("without a time it begins with 40 others")
+	}
+	step.Begins = []time.Time{now, night}
 	if why, until := w.Refuse(now, step, begun); why == "" || !until.Equal(night.Add(guard.DefaultWindow)) {
 		t.Errorf("it begins with others in the night: %q until %s", why, until)
 	}

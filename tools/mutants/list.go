@@ -197,7 +197,7 @@ func commands() []mutant {
 		{name: "devices of old generations count", file: "internal/guard/published.go", old: `				counts[driver] -= current`, new: `				_ = current`},
 		{name: "a wider selector widens nothing", file: guard, old: `return !covers(old.Spec.DeviceSelector, rule.Spec.DeviceSelector)`, new: `return false`},
 		{name: "a faster drain widens nothing", file: guard, old: `rate(drain) > rate(old)`, new: `rate(drain) > rate(drain)`},
-		{name: "drains that wait for a window count only now", file: "internal/guard/window.go", old: `for _, at := range s.Begins {`, new: `for _, at := range s.Begins[:min(len(s.Begins), 1)] {`},
+		{name: "drains that wait for a window count only now", file: "internal/guard/window.go", old: `for _, at := range begins {`, new: `for _, at := range begins[:min(len(begins), 1)] {`},
 		{name: "an informer that is behind takes back what was written", file: "internal/impact/begin.go", old: `if seen != nil && reconcile.Newer(`, new: `if seen == stored && reconcile.Newer(`},
 		{name: "pods that another process saw do not count", file: "internal/impact/beginnings.go", old: `min(missing, mostUnseen)`, new: `min(0*missing, mostUnseen)`},
 		{name: "other windows of a drain widen nothing", file: guard, old: `!equality.Semantic.DeepEqual(old.Spec.Windows, drain.Spec.Windows)`, new: `drain == old`},
