@@ -61,6 +61,8 @@ type beginning struct {
 type evictionRecord struct {
 	beginning
 	affected affected
+	// first are the UIDs of the pods when they were affected first: one of the same name can follow.
+	first map[types.NamespacedName]types.UID
 	// ended is true once the object evicts no more. left are the pods and devices that it affected then and had not evicted
 	// from yet, the pods with their UIDs: others of their names came later.
 	ended bool
@@ -105,7 +107,7 @@ func (b *beginnings) begin(one beginning) {
 		}
 	}
 	entry.beginning, entry.ended = one, false
-	entry.affected.add(present, one.at)
+	entry.note(present)
 	entry.affected.add(one.admitted, one.at) // pods may have left since
 	entry.admitted, entry.fresh = guard.Hit{}, entry.fresh || isNew
 }
@@ -124,7 +126,7 @@ func (b *beginnings) add(object string, at time.Time) *evictionRecord {
 	if b.all == nil {
 		b.all = map[string]*evictionRecord{}
 	}
-	entry := &evictionRecord{affected: newAffected()}
+	entry := &evictionRecord{affected: newAffected(), first: map[types.NamespacedName]types.UID{}}
 	b.all[object] = entry
 	return entry
 }
@@ -190,6 +192,19 @@ func begun(at, now time.Time) time.Time {
 	return at
 }
 
+// note notes what an object affects.
+func (b *evictionRecord) note(present guard.Hit) {
+	b.affected.add(present, b.at)
+	for _, pod := range present.Pods {
+		if _, known := b.first[pod]; !known {
+			b.first[pod] = b.uid(pod)
+		}
+	}
+	if len(b.first) > len(b.affected.pods) {
+		maps.DeleteFunc(b.first, func(pod types.NamespacedName, _ types.UID) bool { return b.affected.pods[pod].IsZero() })
+	}
+}
+
 // hit is what an entry counts with.
 func (b *evictionRecord) hit(now time.Time, window time.Duration) guard.Hit {
 	present := b.affects()
@@ -199,7 +214,7 @@ func (b *evictionRecord) hit(now time.Time, window time.Duration) guard.Hit {
 		spared.Pods = slices.DeleteFunc(spared.Pods, func(pod types.NamespacedName) bool { return b.uid(pod) != b.pods[pod] })
 		hit = b.affected.since(now, window).Without(spared)
 	} else {
-		b.affected.add(present, b.at)
+		b.note(present)
 		hit = b.affected.since(now, window).Without(guard.Hit{})
 	}
 	missing := b.missing(hit, present)
@@ -227,7 +242,16 @@ func (b *evictionRecord) missing(known, present guard.Hit) int {
 	if count <= 0 {
 		return 0
 	}
-	return max(count-len(known.Without(present).Pods), 0)
+	still := map[types.NamespacedName]bool{}
+	for _, pod := range present.Pods {
+		still[pod] = b.first[pod] == b.uid(pod)
+	}
+	for _, pod := range known.Pods {
+		if !still[pod] {
+			count--
+		}
+	}
+	return max(count, 0)
 }
 
 // evicted is how many pods a drain has evicted.

@@ -282,3 +282,29 @@ func TestBegunSinceTheRequest(t *testing.T) {
 		t.Errorf("%+v begin after now, %s", starts, now)
 	}
 }
+
+// TestReturnsUnderItsName: a pod of a StatefulSet that was evicted and is back on its device counts once, while its drain is there and
+// once it is deleted.
+func TestReturnsUnderItsName(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	i, pod := holder()
+	claim := i.Index.Claim("team", "claim").DeepCopy()
+	d := drainOf("node-1", now)
+	i.Stored(d, now)
+	podsBegun(i, now)
+	leave(i)
+	d = d.DeepCopy()
+	d.ResourceVersion, d.Status.Counts.Evicted, d.Status.CompletionTime = "11", 1, &metav1.Time{Time: now}
+	i.Stored(d, now)
+	next := pod.DeepCopy()
+	next.UID, claim.Status.ReservedFor[0].UID = "next", "next"
+	i.Index.SetPod(next)
+	i.Index.SetClaim(claim)
+	if n := podsBegun(i, now); n != 1 {
+		t.Errorf("%d pods count once it is back, want 1", n)
+	}
+	i.Deleted(d)
+	if n := podsBegun(i, now); n != 1 {
+		t.Errorf("%d pods count once the drain is deleted, want 1", n)
+	}
+}
