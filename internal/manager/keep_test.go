@@ -32,7 +32,7 @@ func TestKeepClaims(t *testing.T) {
 		{name: "foresight", options: Options{drainForesight: true}, claim: claim(nil, metav1.ConditionFalse), selector: true},
 		{name: "capacity", options: Options{capacityMetrics: true}, claim: claim(nil, metav1.ConditionFalse), selector: true},
 		{name: "reactions", options: Options{reactions: true}, claim: claim(nil, metav1.ConditionFalse), status: true},
-		{name: "reactions, healthy", options: Options{reactions: true}, claim: claim(nil, metav1.ConditionTrue)},
+		{name: "reactions, healthy", options: Options{reactions: true}, claim: claim(nil, metav1.ConditionTrue), status: true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			kept, err := test.options.keepClaims()(test.claim)
