@@ -9,7 +9,9 @@ import (
 
 // TestPreviousIsBounded: an entry keeps the newest previous values, no more than a record may have.
 func TestPreviousIsBounded(t *testing.T) {
-	value := func(n int) Value { return Value{Attribute: &resourceapi.DeviceAttribute{StringValue: new(fmt.Sprint(n))}} }
+	value := func(n int) Value {
+		return Value{Attribute: &resourceapi.DeviceAttribute{StringValue: new(fmt.Sprint(n))}}
+	}
 	var e Entry
 	for n := range 3 * maxPrevious {
 		e = e.next(value(-1), value(n), "patch")
