@@ -5,10 +5,7 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
@@ -101,22 +98,9 @@ func TestNeverSeen(t *testing.T) {
 func TestNoonAtNight(t *testing.T) {
 	now := time.Date(2000, 1, 1, 6, 30, 0, 0, time.UTC)
 	i := &Estimator{Index: &usage.Index{}}
-	holds := func(node string, pods int) {
-		claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: node, UID: types.UID(node)}}
-		for k := range pods {
-			name := fmt.Sprintf("%s-%d", node, k)
-			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name, UID: types.UID(name)}}
-			pod.Spec.NodeName, pod.Status.Phase = node, corev1.PodRunning
-			pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: new(node)}}
-			claim.Status.ReservedFor = append(claim.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: name, UID: pod.UID})
-			i.Index.SetPod(pod)
-		}
-		claim.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{{Driver: "gpu.example.com", Pool: node, Device: "gpu-0"}}}}
-		i.Index.SetClaim(claim)
-	}
-	holds("a", 12)
-	holds("b", 12)
-	holds("c", 5)
+	hold(i, "team", "a", names("a", 12)...)
+	hold(i, "team", "b", names("b", 12)...)
+	hold(i, "team", "c", names("c", 5)...)
 	i.Stored(drainOf("a", now), now)
 	night, _ := windows.Parse("22:00-05:00")
 	b := drainOf("b", now.Add(-2*time.Hour))
@@ -129,4 +113,12 @@ func TestNoonAtNight(t *testing.T) {
 	if why, until := w.Refuse(now, step, i.Begun(now, w.Length)); why != "" {
 		t.Error(why, until)
 	}
+}
+
+// names are so many names of pods.
+func names(of string, count int) (all []string) {
+	for n := range count {
+		all = append(all, fmt.Sprintf("%s-%d", of, n))
+	}
+	return all
 }

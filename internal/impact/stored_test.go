@@ -44,6 +44,20 @@ func holder() (*Estimator, *corev1.Pod) {
 	return i, pod
 }
 
+// hold lets pods of a namespace hold device gpu-0 of a node, with one claim of its name.
+func hold(i *Estimator, namespace, node string, pods ...string) {
+	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: node, UID: types.UID(node)}}
+	for _, name := range pods {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(node + "/" + name)}}
+		pod.Spec.NodeName, pod.Status.Phase = node, corev1.PodRunning
+		pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: &node}}
+		claim.Status.ReservedFor = append(claim.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: name, UID: pod.UID})
+		i.Index.SetPod(pod)
+	}
+	claim.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{{Driver: "gpu.example.com", Pool: node, Device: "gpu-0"}}}}
+	i.Index.SetClaim(claim)
+}
+
 // leave takes the pod away.
 func leave(i *Estimator) {
 	i.Index.DeletePod("team", "pod")
@@ -85,26 +99,17 @@ func TestRuleThatEvictedCounts(t *testing.T) {
 func TestFreedDevicesCount(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	i := &Estimator{Index: &usage.Index{}}
-	holds := func(node string) {
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: node, Name: "pod", UID: types.UID(node)}}
-		pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: new("claim")}}
-		claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: node, Name: "claim", UID: types.UID(node)}}
-		claim.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: "pod", UID: pod.UID}}
-		claim.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{{Driver: "gpu.example.com", Pool: node, Device: "gpu-0"}}}}
-		i.Index.SetPod(pod)
-		i.Index.SetClaim(claim)
-	}
 	for _, node := range []string{"a", "b", "c", "d", "e", "f"} {
-		holds(node)
+		hold(i, node, node, "pod")
 		d := drainOf(node, now)
 		i.Stored(d, now)
 		i.Index.DeletePod(node, "pod")
-		i.Index.DeleteClaim(node, "claim")
+		i.Index.DeleteClaim(node, node)
 		d = d.DeepCopy()
 		d.ResourceVersion, d.Status.Counts.Evicted = "11", 1
 		i.Stored(d, now)
 	}
-	holds("node-1")
+	hold(i, "node-1", "node-1", "pod")
 	w := guard.Window{Length: guard.DefaultWindow, Thresholds: guard.DefaultThresholds(), Published: func(string) int { return 7 }}
 	hit := i.Index.ImpactOn(ids(drainOf("node-1", now).Spec.Devices), nil).Hit()
 	step := guard.Step{Object: "DeviceDrain node-1", Does: "the drain of node-1", Hit: hit, Annotate: "the roll", Begins: []time.Time{now}}
