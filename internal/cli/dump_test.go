@@ -52,3 +52,49 @@ func TestEmptyDump(t *testing.T) {
 		}
 	}
 }
+
+// TestNamespacesOfFiles: an exemption for namespaces with a label counts for the namespaces that files have, as for those of a
+// cluster.
+func TestNamespacesOfFiles(t *testing.T) {
+	folder := t.TempDir()
+	write := func(name, text string) string {
+		t.Helper()
+		file := filepath.Join(folder, name)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	config := write("site.yaml", `apiVersion: dra-steward.io/v1alpha1
+kind: StewardConfiguration
+protectedLabels: {keys: [example.com/tier]}
+exemptions:
+- rules: [DRA-TOL-001]
+  namespaceSelector: {matchLabels: {example.com/tier: platform}}
+  reason: the platform team knows what it does
+  expires: 2099-06-30T00:00:00Z
+`)
+	claim := write("claim.yaml", `apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: train, namespace: team-a}
+spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu, tolerations: [{operator: Exists}]}}]}}
+`)
+	labelled := write("namespace.yaml", `apiVersion: v1
+kind: Namespace
+metadata: {name: team-a, labels: {example.com/tier: platform}}
+`)
+	for _, args := range []string{"audit --config CONFIG -o json --from-files CLAIM", "lint --config CONFIG --policies library --existing CLAIM -o json CLAIM"} {
+		for _, with := range []bool{false, true} {
+			files := claim
+			if with {
+				files += "," + labelled
+			}
+			line := strings.NewReplacer("CONFIG", config, "--from-files CLAIM", "--from-files "+files, "--existing CLAIM", "--existing "+strings.ReplaceAll(files, ",", " --existing "), "CLAIM", claim).Replace(args)
+			var out, errs bytes.Buffer
+			cli.Run(t.Context(), strings.Fields(line), cmdutil.Streams{Out: &out, Err: &errs})
+			if found := strings.Contains(out.String(), "DRA-TOL-001"); found == with {
+				t.Errorf("%s: finding: %t\n%.600s%s", line, found, &out, &errs)
+			}
+		}
+	}
+}

@@ -20,8 +20,8 @@ import (
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/compact"
+	"github.com/dra-steward/dra-steward/internal/existing"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
-	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
 // pageSize is how many objects are asked for at once.
@@ -81,7 +81,6 @@ func (l *Lister) Minor() (minor int, _ error) {
 	return minor, nil
 }
 
-// Listing is a list of the API.
 // A Listing names a resource to list.
 type Listing struct {
 	group, version, resource, Kind string
@@ -198,7 +197,7 @@ func (l *Lister) check(ctx context.Context, all []Listing) error {
 // Surroundings reads the objects that rules and policies read in addition to the checked ones,
 // and returns the lists of all. What it has read, which is in no namespace, is not read again.
 // Classes and slices are those of view, unless it is nil.
-func (l *Lister) Surroundings(ctx context.Context, view *tracker.Snapshot) ([]Listing, *Surroundings, error) {
+func (l *Lister) Surroundings(ctx context.Context, view *tracker.Snapshot) ([]Listing, *existing.Objects, error) {
 	all := []Listing{DRAListing("deviceclasses", "DeviceClass", false), DRAListing("resourceslices", "ResourceSlice", false), DRAListing("resourceclaims", "ResourceClaim", true),
 		DRAListing("resourceclaimtemplates", "ResourceClaimTemplate", true), {"", "v1", "namespaces", "Namespace", false}}
 	if l.Rules != "" {
@@ -208,8 +207,8 @@ func (l *Lister) Surroundings(ctx context.Context, view *tracker.Snapshot) ([]Li
 		return nil, nil, err
 	}
 	l.around = nil
-	around, kept := &Surroundings{labels: map[string]map[string]string{}, keys: map[string]bool{}}, map[Listing][]json.RawMessage{}
-	around.addView(view)
+	around, kept := &existing.Objects{Complete: true}, map[Listing][]json.RawMessage{}
+	addView(around, view)
 	for _, listing := range all {
 		if listing.Namespaced || view != nil && slices.Contains([]tracker.Kind{tracker.SliceKind, tracker.ClassKind}, tracker.Kind(listing.Kind)) {
 			continue
@@ -217,7 +216,7 @@ func (l *Lister) Surroundings(ctx context.Context, view *tracker.Snapshot) ([]Li
 		var read []json.RawMessage
 		err := l.Each(ctx, listing, func(data []byte) error {
 			read = append(read, data)
-			return around.add(listing.GVK(), data)
+			return addStored(around, listing.GVK(), data)
 		})
 		if err != nil {
 			return nil, nil, err
@@ -230,76 +229,41 @@ func (l *Lister) Surroundings(ctx context.Context, view *tracker.Snapshot) ([]Li
 	return all, around, nil
 }
 
-// Surroundings are the objects that rules and policies read in addition to the checked ones.
-type Surroundings struct {
-	validate.Objects
-	labels map[string]map[string]string
-	keys   map[string]bool
-}
-
-// HasNamespace reports whether there is a namespace.
-func (s *Surroundings) HasNamespace(name string) bool { _, has := s.labels[name]; return has }
-
-// NamespaceLabels returns the labels of a namespace, nil if there is none.
-func (s *Surroundings) NamespaceLabels(name string) map[string]string { return s.labels[name] }
-
-// TaintKey reports whether a slice or taint rule has the key.
-func (s *Surroundings) TaintKey(key string) (known, sure bool) { return s.keys[key], true }
-
 // addView adds the classes and slices of a view, which can be nil.
-func (s *Surroundings) addView(view *tracker.Snapshot) {
+func addView(around *existing.Objects, view *tracker.Snapshot) {
 	if view == nil {
 		return
 	}
 	for class := range view.Classes() {
-		s.Add(class)
+		around.Add(class)
 	}
 	for slice := range view.StoredSlices() {
-		s.addSlice(slice)
+		around.Add(slice)
 	}
 }
 
-func (s *Surroundings) addSlice(slice *resourceapi.ResourceSlice) {
-	s.Add(slice)
-	for i := range slice.Spec.Devices {
-		for _, taint := range slice.Spec.Devices[i].Taints {
-			s.keys[taint.Key] = true
-		}
-	}
-}
-
-func (s *Surroundings) add(kind schema.GroupVersionKind, data []byte) error {
-	var err error
+// addStored adds an object that the API server returns.
+func addStored(around *existing.Objects, kind schema.GroupVersionKind, data []byte) error {
+	var object metav1.Object
 	switch kind.Kind {
 	case "Namespace":
-		var namespace corev1.Namespace
-		if err = json.Unmarshal(data, &namespace); err == nil {
-			s.labels[namespace.Name] = namespace.Labels
-		}
+		object = new(corev1.Namespace)
 	case "DeviceClass":
-		class := new(resourceapi.DeviceClass)
-		if err = json.Unmarshal(data, class); err == nil {
-			class.ManagedFields = nil
-			s.Add(class)
-		}
+		object = new(resourceapi.DeviceClass)
 	case "DeviceTaintRule":
-		var rule struct {
-			Spec resourceapi.DeviceTaintRuleSpec `json:"spec"`
-		}
-		if err = json.Unmarshal(data, &rule); err == nil {
-			s.keys[rule.Spec.Taint.Key] = true
-		}
+		object = new(resourceapi.DeviceTaintRule)
 	case "ResourceSlice":
-		slice := new(resourceapi.ResourceSlice)
-		if err = json.Unmarshal(data, slice); err != nil {
-			break
-		}
-		slice.ManagedFields = nil
-		compact.Slice(slice)
-		s.addSlice(slice)
+		object = new(resourceapi.ResourceSlice)
+	default:
+		return nil
 	}
-	if err != nil {
+	if err := json.Unmarshal(data, object); err != nil {
 		return fmt.Errorf("%s: %w", kind.Kind, err)
 	}
+	object.SetManagedFields(nil)
+	if slice, is := object.(*resourceapi.ResourceSlice); is {
+		compact.Slice(slice)
+	}
+	around.Add(object)
 	return nil
 }

@@ -2,6 +2,7 @@ package lint
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,10 +16,13 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/config"
+	"github.com/dra-steward/dra-steward/internal/existing"
 	"github.com/dra-steward/dra-steward/internal/manifest"
 	"github.com/dra-steward/dra-steward/internal/mode"
 	"github.com/dra-steward/dra-steward/internal/parameters"
@@ -34,7 +38,7 @@ import (
 const ConfigurationFile = ".dra-steward.yaml"
 
 // evaluationTime is how long the selectors of one document are evaluated on the devices
-// of the ClusterView, so that no file makes lint stop.
+// that exist, so that no file makes lint stop.
 const evaluationTime = time.Second
 
 // A Site is what was decided for some files.
@@ -77,8 +81,8 @@ type Sites struct {
 	// KubernetesVersion and FeatureGates outrank those of configuration files.
 	KubernetesVersion string
 	FeatureGates      map[string]bool
-	// ClusterView has the other objects that the rules see; nil means none.
-	ClusterView validate.ClusterView
+	// Existing has the other objects that rules and policies see; nil means none.
+	Existing *existing.Objects
 	// Schemas are folders with schemas of opaque parameters, in addition to those of
 	// configuration files.
 	Schemas []fs.FS
@@ -190,7 +194,9 @@ func (s *Sites) site(c v1alpha1.StewardConfiguration) (*Site, error) {
 	if err != nil {
 		return nil, err
 	}
-	reviewer.ClusterView = s.ClusterView
+	if s.Existing != nil {
+		reviewer.ClusterView, reviewer.ClusterData = s.Existing, s.Existing
+	}
 	if s.Policies != nil {
 		settings, err := review.PolicySettings(c)
 		if err != nil {
@@ -260,29 +266,49 @@ func Minors() (names []string) {
 	return append(names, Next)
 }
 
-// crossObjectKinds are the kinds that other objects are checked by.
-var crossObjectKinds = []string{"DeviceClass", "ResourceSlice", v1alpha1.ResourceSlicePatchKind, "ResourceClaim"}
+// crossObjectKinds are the kinds of ours that other objects are checked by.
+var crossObjectKinds = []string{"DeviceClass", "ResourceSlice", "DeviceTaintRule", v1alpha1.ResourceSlicePatchKind, "ResourceClaim"}
 
-// ClusterView reads the DeviceClasses, ResourceSlices, ResourceSlicePatches and ResourceClaims in
-// files: what exists, for the rules that look beyond one object. What cannot be read is an error, since everything would
-// look as if it were not there. Without files there is no ClusterView.
-func ClusterView(reader manifest.Reader, files []string) (validate.ClusterView, error) {
+// Existing reads what files have of a cluster: DeviceClasses, ResourceSlices, DeviceTaintRules, ResourceSlicePatches and
+// ResourceClaims for the rules that look beyond one object, and Namespaces for their labels. What cannot be read is an
+// error, since everything would look as if it were not there. Without files it is nil.
+func Existing(reader manifest.Reader, files []string) (*existing.Objects, error) {
 	if len(files) == 0 {
 		return nil, nil
 	}
-	clusterView := &validate.Objects{}
+	all := &existing.Objects{}
 	for document, err := range reader.Walk(files...) {
 		if err != nil {
 			return nil, err
 		}
-		if !document.Ours() || !slices.Contains(crossObjectKinds, document.Kind) {
+		var object any
+		var problems []manifest.Problem
+		switch {
+		case document.APIVersion == "v1" && document.Kind == "Namespace":
+			object, problems = namespace(document)
+		case !document.Ours() || !slices.Contains(crossObjectKinds, document.Kind):
 			continue
+		default:
+			if decoded, all := manifest.Decode(document); decoded == nil {
+				problems = all
+			} else {
+				object = decoded
+			}
 		}
-		object, problems := manifest.Decode(document)
 		if object == nil {
 			return nil, fmt.Errorf("%s:%d: %s %s: %v", document.File, document.Line, document.Kind, document.Name, problems[0])
 		}
-		clusterView.Add(object)
+		all.Add(object)
 	}
-	return clusterView, nil
+	return all, nil
+}
+
+// namespace decodes a Namespace. It has the label that API servers add to each.
+func namespace(document *manifest.Document) (any, []manifest.Problem) {
+	var n corev1.Namespace
+	if err := json.Unmarshal(document.Raw, &n); err != nil {
+		return nil, manifest.DecodeInto(document, &n)
+	}
+	metav1.SetMetaDataLabel(&n.ObjectMeta, corev1.LabelMetadataName, n.Name)
+	return &n, nil
 }

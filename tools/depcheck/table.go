@@ -102,6 +102,7 @@ var Packages = map[string]Package{
 	"internal/gates":           {Floor: 2, Peers: []string{"pkg/validate/apiserver"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	// Its library is that of Helm, which imports client-go.
 	"internal/helmchart": {Floor: 3, Importers: []string{"internal/cli/lint"}, Never: []string{controllerRuntime, opa}},
+	"internal/existing":  {Floor: 3, Never: []string{clientGo, controllerRuntime}, Pure: true},
 	"internal/fix":       {Floor: 3, Never: []string{clientGo, controllerRuntime}},
 	"internal/rulebook":  {Floor: 3, Never: []string{clientGo, controllerRuntime}, Pure: true},
 

@@ -61,7 +61,8 @@ file for all manifests, --config "" none.
 
 Rules that need other objects (does the class exist, do the slices of a pool agree) run
 only if --existing names files with existing objects, such as the same folder or the output
-of 'kubectl get deviceclasses,resourceslices -o yaml'.
+of 'kubectl get deviceclasses,resourceslices,namespaces -o yaml'. The labels of namespaces
+come from there as well.
 
 --policies library also evaluates the Rego policies of dra-steward, as the webhook does;
 --policies FOLDER adds those in a folder, if their tests pass. Modes, parameters and
@@ -117,7 +118,7 @@ func lintFlags(c *cobra.Command, o *lintOptions) {
 	f.StringToStringVar(&o.gates, "feature-gates", nil, "feature gates of the API server that differ from its defaults: A=true,B=false")
 	f.StringArrayVar(&o.rules.Only, "rule", nil, "report only this rule, and documents that cannot be checked (repeatable)")
 	f.StringArrayVar(&o.rules.Skip, "skip-rule", nil, "do not report this rule (repeatable)")
-	f.StringArrayVar(&o.existing, "existing", nil, "file or folder with existing objects (DeviceClasses, ResourceSlices), for rules that need them (repeatable)")
+	f.StringArrayVar(&o.existing, "existing", nil, "file or folder with existing objects (DeviceClasses, ResourceSlices, Namespaces), for rules and exemptions that need them (repeatable)")
 	f.StringArrayVar(&o.policies, "policies", nil, "also evaluate Rego policies: \"library\" for those of dra-steward, or a folder or OPA bundle with additional ones (repeatable)")
 	f.StringArrayVar(&o.schemas, "schemas", nil, "folder with additional JSON Schemas of opaque parameters (*.schema.json) (repeatable)")
 	f.StringVar(&o.maxSize, "max-document-size", "16Mi", "maximum size of one document; a list is one document")
@@ -218,11 +219,11 @@ func (o lintOptions) linter(ctx context.Context, streams cmdutil.Streams, config
 		return l, err
 	}
 	reader := manifest.Reader{Stdin: streams.In, MaxBytes: int(size.Value())}
-	clusterView, err := lint.ClusterView(reader, o.existing)
+	existing, err := lint.Existing(reader, o.existing)
 	if err != nil {
 		return l, fmt.Errorf("--existing: %w", err)
 	}
-	sites := &lint.Sites{ClusterView: clusterView, KubernetesVersion: o.kubernetes, FeatureGates: gates, Policies: set, Book: book}
+	sites := &lint.Sites{Existing: existing, KubernetesVersion: o.kubernetes, FeatureGates: gates, Policies: set, Book: book}
 	for _, folder := range o.schemas {
 		sites.Schemas = append(sites.Schemas, os.DirFS(folder))
 	}

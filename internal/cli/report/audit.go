@@ -2,7 +2,6 @@ package report
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -17,7 +16,6 @@ import (
 	"github.com/dra-steward/dra-steward/internal/clusterread"
 	"github.com/dra-steward/dra-steward/internal/config"
 	"github.com/dra-steward/dra-steward/internal/lint"
-	"github.com/dra-steward/dra-steward/internal/manifest"
 	"github.com/dra-steward/dra-steward/internal/policyload"
 	"github.com/dra-steward/dra-steward/internal/rulebook"
 	"github.com/dra-steward/dra-steward/internal/version"
@@ -42,7 +40,8 @@ off stay off, unless --raise names them.
 Every object is checked as if it were created now, by the code of the webhook and its
 configuration (--config). The author of an object is not stored: policies about users
 assume an unknown user. A DeviceTaintRule is checked for the time at which its taint was
-added.
+added. Labels of namespaces, by which exemptions and policies can differ, are those of the
+cluster, or with --from-files those of the Namespaces in the files.
 
 The report is deterministic: two runs on the same objects print the same bytes. Lists are
 read in pages, so that many claims need little memory.
@@ -64,7 +63,7 @@ func AuditCommand(streams cmdutil.Streams) *cobra.Command {
 		Example: `  dra-steward audit --config site.yaml
   dra-steward audit --raise DRA-TOL-004 --namespace team-a
   dra-steward audit -o json >before.json
-  kubectl get resourceclaims,deviceclasses -A -o yaml >all.yaml; dra-steward audit --from-files all.yaml`,
+  kubectl get resourceclaims,deviceclasses,namespaces -A -o yaml >all.yaml; dra-steward audit --from-files all.yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			report, set, err := o.report(c.Context(), streams, time.Now())
@@ -106,11 +105,7 @@ func (o auditOptions) report(ctx context.Context, streams cmdutil.Streams, now t
 		return audit.Result{}, nil, err
 	}
 	options := audit.Options{Configuration: file.StewardConfiguration, Policies: set, Raise: o.raise, Now: now}
-	read := o.readCluster
-	if o.read.Files != nil {
-		read = o.readFiles
-	}
-	report, err := read(ctx, streams, options)
+	report, err := o.check(ctx, streams, options)
 	return report, set, file.Locate(err)
 }
 
@@ -182,82 +177,23 @@ func (c *collected) report() audit.Result {
 	return report
 }
 
-// readFiles audits what files hold. Their classes and slices are what exists.
-func (o auditOptions) readFiles(_ context.Context, streams cmdutil.Streams, options audit.Options) (audit.Result, error) {
-	if slices.Contains(o.read.Files, "-") {
-		return audit.Result{}, errors.New("--from-files -: standard input cannot be read twice; name a file")
-	}
-	reader := manifest.Reader{Stdin: streams.In, MaxBytes: manifest.DumpBytes}
-	clusterView, err := lint.ClusterView(reader, o.read.Files)
-	if err != nil {
-		return audit.Result{}, fmt.Errorf("--from-files: %w", err)
-	}
-	options.ClusterView = clusterView
-	found, err := newCollected(options)
-	if err != nil {
-		return audit.Result{}, err
-	}
+// check audits the stored objects.
+func (o auditOptions) check(ctx context.Context, streams cmdutil.Streams, options audit.Options) (audit.Result, error) {
+	var found *collected
 	checked := 0
-	for document, err := range reader.Walk(o.read.Files...) {
-		if err != nil {
-			return audit.Result{}, err
-		}
-		if !document.Ours() || o.namespace != "" && document.Namespace != o.namespace {
-			continue
-		}
-		checked++
-		object, problems := manifest.Decode(document)
-		if object == nil {
-			return audit.Result{}, fmt.Errorf("%s:%d: %s %s: %v", document.File, document.Line, document.Kind, document.Name, problems[0])
-		}
-		data, err := json.Marshal(object)
-		if err == nil {
-			err = found.check(audit.Object{Kind: object.GetObjectKind().GroupVersionKind(), JSON: data})
-		}
-		if err != nil {
-			return audit.Result{}, fmt.Errorf("%s:%d: %w", document.File, document.Line, err)
-		}
-	}
+	err := stored{source: o.read, namespace: o.namespace}.each(ctx, streams, &options, func() (visit, error) {
+		var err error
+		found, err = newCollected(options)
+		return func(object audit.Object) error { checked++; return found.check(object) }, err
+	})
 	switch {
-	case checked > 0 || o.allowEmpty:
+	case err != nil:
+		return audit.Result{}, err
+	case checked > 0 || o.allowEmpty || o.read.Files == nil:
+		return found.report(), nil
 	case o.namespace == "":
 		return audit.Result{}, errors.New("nothing to audit: the files have no objects of resource.k8s.io or dra-steward.io; if that is right, set --allow-empty")
 	default:
 		return audit.Result{}, fmt.Errorf("--namespace %s: the files have no object of resource.k8s.io in this namespace; if that is right, set --allow-empty", o.namespace)
 	}
-	return found.report(), nil
-}
-
-// readCluster audits a cluster.
-func (o auditOptions) readCluster(ctx context.Context, streams cmdutil.Streams, options audit.Options) (audit.Result, error) {
-	s, err := o.read.Lister(streams, o.namespace)
-	if err != nil {
-		return audit.Result{}, err
-	}
-	defer s.Progress.End()
-	if options.Minor, err = s.Minor(); err != nil {
-		return audit.Result{}, err
-	}
-	all, around, err := s.Surroundings(ctx, nil)
-	if err != nil {
-		return audit.Result{}, err
-	}
-	if o.namespace != "" && !around.HasNamespace(o.namespace) {
-		return audit.Result{}, fmt.Errorf("--namespace %s: the cluster has no such namespace", o.namespace)
-	}
-	options.ClusterView, options.ClusterData = &around.Objects, around
-	found, err := newCollected(options)
-	if err != nil {
-		return audit.Result{}, err
-	}
-	for _, l := range all {
-		if l.Kind == "Namespace" || o.namespace != "" && !l.Namespaced {
-			continue
-		}
-		err := s.Each(ctx, l, func(data []byte) error { return found.check(audit.Object{Kind: l.GVK(), JSON: data}) })
-		if err != nil {
-			return audit.Result{}, err
-		}
-	}
-	return found.report(), nil
 }

@@ -3,7 +3,6 @@ package report
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -20,15 +19,11 @@ import (
 	"github.com/dra-steward/dra-steward/internal/clusterread"
 	"github.com/dra-steward/dra-steward/internal/config"
 	"github.com/dra-steward/dra-steward/internal/impact"
-	"github.com/dra-steward/dra-steward/internal/lint"
-	"github.com/dra-steward/dra-steward/internal/manifest"
 	"github.com/dra-steward/dra-steward/internal/mode"
 	"github.com/dra-steward/dra-steward/internal/report"
 	"github.com/dra-steward/dra-steward/pkg/evictor"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/review"
-	"github.com/dra-steward/dra-steward/pkg/tracker"
-	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
 const reportHelp = `report shows what each further step of the ladder (mode: observe, warn, default, enforce)
@@ -73,7 +68,7 @@ func ReportCommand(streams cmdutil.Streams) *cobra.Command {
 		Long:  reportHelp,
 		Example: `  dra-steward report --namespace dra-steward
   dra-steward report -o json >before.json
-  kubectl get resourceclaims,pods,deviceclasses,resourceslices,devicetaintrules -A -o yaml >all.yaml
+  kubectl get resourceclaims,pods,deviceclasses,resourceslices,devicetaintrules,namespaces -A -o yaml >all.yaml
   dra-steward report --config site.yaml --from-files all.yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -153,12 +148,8 @@ func (o reportOptions) report(ctx context.Context, streams cmdutil.Streams, now 
 	in := report.Input{Modes: stepsFrom(seen.file.Mode), View: state.View, Holders: holders, Pods: state.Objects.Pods,
 		Seen: seen.counters, Evictions: seen.evictions, Server: state.Server, Now: now}
 	counting := &impact.Estimator{Index: holders, Published: state.View.PublishedSlices}
-	each := o.eachStored
-	if o.read.Files != nil {
-		each = o.eachFile
-	}
 	var maker *report.Maker
-	err = each(ctx, streams, state.View, &options, func() (visit, error) {
+	err = stored{source: o.read, view: state.View}.each(ctx, streams, &options, func() (visit, error) {
 		if in.Ladder, err = audit.NewLadder(options, in.Modes, counting); err != nil {
 			return nil, seen.file.Locate(err)
 		}
@@ -191,9 +182,6 @@ func called(r report.Report, streams cmdutil.Streams) report.Report {
 	return r
 }
 
-// visit is called for each stored object.
-type visit = func(audit.Object) error
-
 // stepsFrom are the steps of the ladder from one on.
 func stepsFrom(today v1alpha1.Mode) []v1alpha1.Mode {
 	if today == "" {
@@ -201,74 +189,6 @@ func stepsFrom(today v1alpha1.Mode) []v1alpha1.Mode {
 	}
 	modes := mode.All()
 	return modes[max(0, slices.Index(modes, today)):]
-}
-
-// eachStored reads the objects of a cluster, of which view was read before.
-func (o reportOptions) eachStored(ctx context.Context, streams cmdutil.Streams, view *tracker.Snapshot, options *audit.Options, begin func() (visit, error)) error {
-	s, err := o.read.Lister(streams, "")
-	if err != nil {
-		return err
-	}
-	defer s.Progress.End()
-	if options.Minor, err = s.Minor(); err != nil {
-		return err
-	}
-	all, around, err := s.Surroundings(ctx, view)
-	if err != nil {
-		return err
-	}
-	options.ClusterView, options.ClusterData = &around.Objects, around
-	visit, err := begin()
-	if err != nil {
-		return err
-	}
-	for _, l := range all {
-		if l.Kind == "Namespace" {
-			continue
-		}
-		if err := s.Each(ctx, l, func(data []byte) error { return visit(audit.Object{Kind: l.GVK(), JSON: data}) }); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// eachFile reads the objects of files.
-func (o reportOptions) eachFile(_ context.Context, streams cmdutil.Streams, _ *tracker.Snapshot, options *audit.Options, begin func() (visit, error)) error {
-	if slices.Contains(o.read.Files, "-") {
-		return errors.New("--from-files -: standard input cannot be read twice; name a file")
-	}
-	reader := manifest.Reader{Stdin: streams.In, MaxBytes: manifest.DumpBytes}
-	var clusterView validate.ClusterView
-	clusterView, err := lint.ClusterView(reader, o.read.Files)
-	if err != nil {
-		return fmt.Errorf("--from-files: %w", err)
-	}
-	options.ClusterView = clusterView
-	visit, err := begin()
-	if err != nil {
-		return err
-	}
-	for document, err := range reader.Walk(o.read.Files...) {
-		if err != nil {
-			return err
-		}
-		if !document.Ours() {
-			continue
-		}
-		object, problems := manifest.Decode(document)
-		if object == nil {
-			return fmt.Errorf("%s:%d: %s %s: %v", document.File, document.Line, document.Kind, document.Name, problems[0])
-		}
-		data, err := json.Marshal(object)
-		if err == nil {
-			err = visit(audit.Object{Kind: object.GetObjectKind().GroupVersionKind(), JSON: data})
-		}
-		if err != nil {
-			return fmt.Errorf("%s:%d: %w", document.File, document.Line, err)
-		}
-	}
-	return nil
 }
 
 // A releaseInfo is what a release says of itself.
