@@ -23,9 +23,6 @@ func (w *work) restart(d *v1alpha1.ReactionDevice) {
 	}
 	pod := w.DriverPod(d.DeviceName)
 	used := w.used(d, pod)
-	if d.Restart != nil && pod != nil && pod.UID == d.Restart.UID && pod.DeletionTimestamp == nil && used == "" {
-		w.Restart = append(w.Restart, pod)
-	}
 	if d.SickSince == nil || !strings.HasSuffix(d.Cause, " of "+theDriver) || w.Reaction.Spec.Prove != nil && !w.proven(d) {
 		return
 	}
@@ -36,6 +33,9 @@ func (w *work) restart(d *v1alpha1.ReactionDevice) {
 	if pod == nil {
 		d.Message = "no pod of the driver was found on the node by spec.end.driverPods"
 		return
+	}
+	if d.Restart != nil && pod.UID == d.Restart.UID && pod.DeletionTimestamp == nil && used == "" {
+		w.Restart = append(w.Restart, pod) // the deletion was refused, or the controller ended before it
 	}
 	name := pod.Namespace + "/" + pod.Name
 	switch other := w.restarting(d); {
@@ -114,7 +114,11 @@ func (w *work) restarting(d *v1alpha1.ReactionDevice) string {
 		if gone := other.Restart.GoneTime; gone != nil && w.Now.Sub(gone.Time) >= replaced {
 			continue
 		}
-		if pod := w.restarted(other); pod == nil || pod.UID == other.Restart.UID || !ready(pod) {
+		pod := w.restarted(other)
+		if other.SickSince == nil && pod != nil && pod.UID == other.Restart.UID && pod.DeletionTimestamp == nil {
+			continue // its cause has gone before the pod was deleted
+		}
+		if pod == nil || pod.UID == other.Restart.UID || !ready(pod) {
 			return other.Restart.Pod
 		}
 	}

@@ -212,3 +212,38 @@ func TestRestartWaits(t *testing.T) {
 		t.Error("the driver does not restart")
 	}
 }
+
+// TestRestartNotNeeded: a deletion that was refused is not tried again after the cause has gone, other devices do not wait for
+// it, and it is tried again if the cause comes back.
+func TestRestartNotNeeded(t *testing.T) {
+	w := newWorld(t, 2, 8)
+	f := newFleet(w, true)
+	w.reaction.Spec.End.RestartDriver = true
+	w.reaction.Spec.Brake.PercentOfDriver = ptr.To[int32](50)
+	a, b := device("node-0", 0), device("node-1", 0)
+	act := w.restart
+	tried := map[types.UID]int{}
+	w.restart = func(pod *corev1.Pod) {
+		tried[pod.UID]++
+		w.refused = map[types.UID]string{pod.UID: "1 claim is prepared"}
+	}
+	w.drained(a)
+	w.drained(b)
+	w.run(3 * time.Second)
+	if tried["plugin-1"] == 0 || tried["plugin-2"] != 0 {
+		t.Fatal(tried)
+	}
+	delete(w.devices, a)
+	w.devices[a] = false
+	w.run(time.Second)
+	before := tried["plugin-1"]
+	w.run(5 * time.Second)
+	if tried["plugin-1"] != before || tried["plugin-2"] == 0 {
+		t.Errorf("after the cause has gone: tried %v, before %d; %q", tried, before, w.of(b).Message)
+	}
+	w.devices[a], w.restart, w.refused = true, act, nil
+	w.run(3 * time.Second)
+	if f.pods["node-0"] != nil {
+		t.Error("the driver does not restart when the cause is there again")
+	}
+}
