@@ -176,15 +176,23 @@ func DrainError(err error) error {
 	return err
 }
 
-// Pause pauses a drain, or makes it go on. One that is so already is not written. The controller
+// Pauses reports whether a write makes a drain pause or go on. It does so for one that is paused by a reaction or a roll,
+// which would let it go on.
+func Pauses(d *v1alpha1.DeviceDrain, paused bool) bool {
+	return d.Spec.Paused != paused || paused && d.Annotations[v1alpha1.PausedByAnnotation] != ""
+}
+
+// Pause pauses a drain until it is told to go on, or makes it go on. One that is so already is not written. The controller
 // writes its status at the same time: a conflict with that is tried again.
 func Pause(ctx context.Context, client *drain.Client, name string, paused, dry bool) error {
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		d, err := client.Get(ctx, name)
-		if err != nil || d.Spec.Paused == paused {
+		if err != nil || !Pauses(d, paused) {
 			return err
 		}
-		d.Spec.Paused = paused
+		if d.Spec.Paused = paused; paused {
+			delete(d.Annotations, v1alpha1.PausedByAnnotation)
+		}
 		_, err = client.Update(ctx, d, dry)
 		return err
 	})

@@ -39,3 +39,29 @@ func TestPauseWhileStatusIsWritten(t *testing.T) {
 		t.Errorf("%d writes, want 2: %v", writes, err)
 	}
 }
+
+// TestPauseByHand: a reaction or a roll that has paused a drain does not let it go on after a person has paused it, too.
+func TestPauseByHand(t *testing.T) {
+	for _, paused := range []bool{true, false} {
+		stored := v1alpha1.DeviceDrain{TypeMeta: metav1.TypeMeta{Kind: v1alpha1.DeviceDrainKind, APIVersion: v1alpha1.APIVersion},
+			ObjectMeta: metav1.ObjectMeta{Name: "xid-gpu-3", Annotations: map[string]string{v1alpha1.PausedByAnnotation: "xid"}}, Spec: v1alpha1.DeviceDrainSpec{Paused: paused}}
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			if r.Method == http.MethodPut {
+				stored = v1alpha1.DeviceDrain{}
+				if err := json.NewDecoder(r.Body).Decode(&stored); err != nil {
+					t.Error(err)
+				}
+			}
+			_ = json.NewEncoder(w).Encode(stored)
+		}))
+		defer server.Close()
+		client, err := drain.NewClient(&rest.Config{Host: server.URL})
+		if err == nil {
+			err = Pause(t.Context(), client, "xid-gpu-3", true, false)
+		}
+		if err != nil || !stored.Spec.Paused || stored.Annotations[v1alpha1.PausedByAnnotation] != "" {
+			t.Errorf("paused before: %t: %v, paused %t, annotations %v", paused, err, stored.Spec.Paused, stored.Annotations)
+		}
+	}
+}

@@ -186,16 +186,19 @@ func (p planner) pause(ctx context.Context, paused bool) (*plan, error) {
 	if d == nil {
 		return pl, nil
 	}
-	if d.Spec.Paused == paused {
+	if !clusterwrite.Pauses(d, paused) {
 		pl.Nothing = fmt.Sprintf("Drain %s is not paused.", d.Name)
 		if paused {
 			pl.Nothing = fmt.Sprintf("Drain %s is paused already.", d.Name)
 		}
 		return pl, nil
 	}
-	if paused {
+	switch by := d.Annotations[v1alpha1.PausedByAnnotation]; {
+	case paused && d.Spec.Paused:
+		pl.Sections[0].Lines = append(pl.Sections[0].Lines, by+" paused it, and does not continue it after this")
+	case paused:
 		pl.Sections[0].Lines = append(pl.Sections[0].Lines, "no more pods are evicted; the cordon stays")
-	} else {
+	default:
 		resumed := d.DeepCopy()
 		resumed.Spec.Paused = false
 		p.addDrain(ctx, pl, resumed)
