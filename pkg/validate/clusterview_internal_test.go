@@ -22,7 +22,7 @@ func TestOrderOnce(t *testing.T) {
 		add("b.example.com", i)
 	}
 	first := clusterView.order()
-	if clusterView.order() != first {
+	if clusterView.order() != first || orderIn(&clusterView) != first || orderIn(struct{ *Objects }{&clusterView}) != first {
 		t.Error("the slices were sorted twice")
 	}
 	add("a.example.com", 0)
