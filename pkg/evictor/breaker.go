@@ -379,6 +379,20 @@ func (s *causeStats) add(c *podState, p plan, until int64, by int, now time.Time
 	s.pend(c, p, until, by)
 }
 
+// takeBack removes a pod that is not pending from the windows of the breaker, unless they have started from zero since.
+func (s *causeStats) takeBack(namespace string, counted Verdict) {
+	for cause := range causes(counted) {
+		a := s.byCause[cause]
+		if a == nil {
+			continue
+		}
+		if its := a.window.portions[namespace]; its != nil && its.pods > its.pending {
+			a.window.add(namespace, counted, cause, -1, a.window.last)
+			s.tidy(cause, a)
+		}
+	}
+}
+
 // pend is add for a pod that remains in the windows of the breaker.
 func (s *causeStats) pend(c *podState, p plan, until int64, by int) {
 	for cause := range causes(p.Verdict) {

@@ -89,8 +89,9 @@ type Controller struct {
 	states  *podStates
 	breaker breaker
 	inTree  inTreeState
-	// written are the pods that the journal knows to be next.
-	journaled map[types.UID]struct{}
+	// journaled are the pods that the journal has as the next ones, saved is when it was written.
+	journaled map[types.UID]*podState
+	saved     time.Time
 }
 
 // New returns a controller; [Controller.Run] runs it.
@@ -329,8 +330,9 @@ func as[T any](object any) *T {
 }
 
 func (c *Controller) sliceChanged(before, after *resourceapi.ResourceSlice) {
-	c.countDevices(before, after)
 	c.dirty.during(func() {
+		snapshot := c.options.Tracker.Snapshot()
+		c.countDevices(snapshot, before, after)
 		for id, d := range changedDevices(before, after) {
 			c.view.seen.keep(id, d.after)
 			c.dirty.add(c.options.Usage.Concerned(selectorOf(&id), func(r *resourceapi.DeviceRequestAllocationResult) bool {
@@ -338,7 +340,10 @@ func (c *Controller) sliceChanged(before, after *resourceapi.ResourceSlice) {
 			})...)
 		}
 		for _, id := range poolsOf(before, after) {
-			if c.generations.changed(c.options.Tracker.Snapshot(), id) {
+			if c.generations.changed(snapshot, id) {
+				for _, slice := range snapshot.PublishedByPool(id.driver, id.pool) {
+					c.countSlice(snapshot, slice)
+				}
 				pool := resourceapi.DeviceTaintSelector{Driver: &id.driver, Pool: &id.pool}
 				c.dirty.add(c.options.Usage.Concerned(&pool, nil)...)
 			}
@@ -347,7 +352,7 @@ func (c *Controller) sliceChanged(before, after *resourceapi.ResourceSlice) {
 }
 
 // countDevices updates the numbers of devices per driver.
-func (c *Controller) countDevices(before, after *resourceapi.ResourceSlice) {
+func (c *Controller) countDevices(snapshot *tracker.Snapshot, before, after *resourceapi.ResourceSlice) {
 	if before == nil || after == nil || len(before.Spec.Devices) != len(after.Spec.Devices) {
 		c.statuses.published.Add(1)
 	}
@@ -355,8 +360,13 @@ func (c *Controller) countDevices(before, after *resourceapi.ResourceSlice) {
 	if after != nil {
 		slice = after
 	}
+	c.countSlice(snapshot, slice)
+}
+
+// countSlice updates the numbers of devices of a slice. One that a complete newer generation of its pool replaces has none.
+func (c *Controller) countSlice(snapshot *tracker.Snapshot, slice *resourceapi.ResourceSlice) {
 	var count driverCount
-	if published := c.options.Tracker.Snapshot().Published(slice.Name); published != nil {
+	if published := snapshot.Published(slice.Name); published != nil && !obsolete(snapshot, published) {
 		count = driverCount{driver: published.Spec.Driver, published: len(published.Spec.Devices)}
 		for i := range published.Spec.Devices {
 			if evicts(published.Spec.Devices[i].Taints) {
@@ -375,6 +385,11 @@ func (c *Controller) countDevices(before, after *resourceapi.ResourceSlice) {
 		c.options.Logger.Info("Driver taints many of its devices", "driver", slice.Spec.Driver, "reason", warning)
 		c.report(corev1.EventTypeWarning, "DriverTaintsDevices", warning)
 	}
+}
+
+func obsolete(snapshot *tracker.Snapshot, slice *resourceapi.ResourceSlice) bool {
+	complete, found := snapshot.CompleteGeneration(slice.Spec.Driver, slice.Spec.Pool.Name)
+	return found && slice.Spec.Pool.Generation < complete
 }
 
 func evicts(taints []resourceapi.DeviceTaint) bool {

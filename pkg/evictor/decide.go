@@ -245,13 +245,13 @@ func (v Verdict) rules() []Rule {
 	return rules
 }
 
-// equal reports whether two verdicts have the same time and the same reasons.
+// equal reports whether two verdicts have the same time, the same reasons and the same taints.
 func (v Verdict) equal(w Verdict) bool {
 	if !v.At.Equal(w.At) || len(v.Reasons) != len(w.Reasons) {
 		return false
 	}
 	for i := range v.Reasons {
-		if v.Reasons[i].compare(w.Reasons[i]) != 0 || !v.Reasons[i].At.Equal(w.Reasons[i].At) {
+		if r, s := v.Reasons[i], w.Reasons[i]; r.compare(s) != 0 || !r.At.Equal(s.At) || r.Taint.Key != s.Taint.Key || r.Taint.Value != s.Taint.Value {
 			return false
 		}
 	}

@@ -36,6 +36,8 @@ type journalRecord struct {
 	Causes []recordedCause `json:"causes,omitempty"`
 	// Next are the pods whose evictions follow.
 	Next []recordedPod `json:"next,omitempty"`
+
+	states []*podState // of Next
 }
 
 // A recordedCause has the counts of a DeviceTaintRule, or of the taints of a driver.
@@ -93,13 +95,35 @@ func (c *Controller) record(first *podState, now time.Time) *journalRecord {
 	}
 	soon := slices.SortedFunc(slices.Values(c.states.queue), (*podState).compare)
 	// The portions do not include the others yet.
-	soon = slices.DeleteFunc(soon, func(known *podState) bool { return !known.plan.verdict().within(known.until).Evict() })
-	next = append(next, soon[:min(room, len(soon))]...)
+	soon = slices.DeleteFunc(soon, func(known *podState) bool { return !known.soon() })
+	return c.recordOf(append(next, soon[:min(room, len(soon))]...), now)
+}
+
+// soon reports whether the breaker counts the plan of a pod.
+func (s *podState) soon() bool { return s.plan.verdict().within(s.until).Evict() }
+
+// ended returns the record to save once none of the pods that the last one names is evicted any more, otherwise nil: one
+// that ends later is not one of those that were evicted. The mutex is held.
+func (c *Controller) ended(now time.Time) *journalRecord {
+	if len(c.journaled) == 0 || now.Sub(c.saved) < recordSpan {
+		return nil
+	}
+	for _, of := range c.journaled {
+		if of.stage == acting || c.states.known(of) && of.stage == waiting && of.soon() {
+			return nil
+		}
+	}
+	return c.recordOf(nil, now)
+}
+
+// recordOf returns a record with the pods whose evictions follow. The mutex is held.
+func (c *Controller) recordOf(next []*podState, now time.Time) *journalRecord {
 	ofNext := map[cause]struct{}{}
 	for _, known := range next {
 		maps.Copy(ofNext, causes(known.plan.verdict()))
 	}
 	record, places := c.states.causes.record(ofNext, now)
+	record.states = next
 	for _, known := range next {
 		pod := recordedPod{Namespace: known.pod.Namespace, Name: known.pod.Name, UID: known.uid}
 		for cause := range causes(known.plan.verdict()) {

@@ -20,7 +20,12 @@ type podStates struct {
 	clock  clock
 	queue  evictionQueue
 	paused map[*podState]struct{}
-	causes causeStats
+	// partly are waiting pods some of whose reasons are paused.
+	partly map[*podState]struct{}
+	// replaced are plans that a worker has begun to carry out and that do not apply any more. The windows of the breaker have
+	// them until the worker ends.
+	replaced map[*podState][]Verdict
+	causes   causeStats
 	// deletions are the evicted pods that have not been reported yet.
 	deletions []deletion
 	// byState counts the pods by their state.
@@ -30,7 +35,10 @@ type podStates struct {
 }
 
 func newPodStates() *podStates {
-	return &podStates{pods: map[types.NamespacedName]*podState{}, taints: map[cause]*Taint{}, paused: map[*podState]struct{}{}, byState: map[string]int{}}
+	return &podStates{
+		pods: map[types.NamespacedName]*podState{}, taints: map[cause]*Taint{}, paused: map[*podState]struct{}{},
+		partly: map[*podState]struct{}{}, replaced: map[*podState][]Verdict{}, byState: map[string]int{},
+	}
 }
 
 // of returns the state of a pod, or nil.
@@ -154,12 +162,28 @@ func (cs *podStates) count(c *podState, f func()) {
 }
 
 // out removes the plan of a pod from the counts. A pod that a worker evicts remains in the
-// breaker's windows: it may be deleted already.
+// breaker's windows until the worker ends: it may be deleted already.
 func (cs *podStates) out(c *podState, now time.Time) {
-	if c.stage == acting {
-		cs.causes.pend(c, c.planned(), c.until, -1)
-	} else {
+	if c.stage != acting {
 		cs.causes.add(c, c.planned(), c.until, -1, now)
+		return
+	}
+	cs.causes.pend(c, c.planned(), c.until, -1)
+	if counted := c.planned().within(c.until); counted.Evict() {
+		cs.replaced[c] = append(cs.replaced[c], counted)
+	}
+}
+
+// settle takes the plans that a pod had while a worker worked on it out of the windows. One stays there for a pod that was
+// evicted and has no other plan by now.
+func (cs *podStates) settle(c *podState, evicted bool) {
+	left := cs.replaced[c]
+	delete(cs.replaced, c)
+	if evicted && c.plan == nil && len(left) > 0 {
+		left = left[:len(left)-1]
+	}
+	for _, counted := range left {
+		cs.causes.takeBack(c.pod.Namespace, counted)
 	}
 }
 
@@ -179,9 +203,10 @@ func (cs *podStates) countDue(now time.Time) {
 	}
 }
 
-// leave removes a pod from the queue and from the paused ones.
+// leave removes a pod from the queue and from those with paused reasons.
 func (cs *podStates) leave(c *podState) {
 	cs.queue.drop(c)
+	delete(cs.partly, c)
 	if c.stage == paused {
 		delete(cs.paused, c)
 		c.stage = waiting
@@ -214,6 +239,9 @@ func (cs *podStates) left(c *podState, now time.Time) {
 
 func (cs *podStates) drop(c *podState) {
 	cs.leave(c)
+	if c.stage != acting {
+		delete(cs.replaced, c)
+	}
 	if delete(cs.pods, c.pod); len(cs.pods) == 0 {
 		clear(cs.taints)
 	}
@@ -223,6 +251,7 @@ func (cs *podStates) drop(c *podState) {
 func (cs *podStates) take(now time.Time) *podState {
 	c := cs.queue.take(now)
 	if c != nil {
+		delete(cs.partly, c)
 		c.stage = acting
 		cs.causes.evicts(c, now)
 	}
@@ -235,8 +264,19 @@ func (cs *podStates) pause(c *podState) {
 	cs.paused[c] = struct{}{}
 }
 
-// resume queues all paused pods again.
+// pausePart postpones a taken pod until the first of its reasons that are not paused.
+func (cs *podStates) pausePart(c *podState, until time.Time) {
+	if cs.postpone(c, until); c.heapIndex >= 0 {
+		cs.partly[c] = struct{}{}
+	}
+}
+
+// resume queues all pods with paused reasons again.
 func (cs *podStates) resume() {
+	for c := range cs.partly {
+		cs.queue.put(c, cs.begin(c))
+	}
+	clear(cs.partly)
 	for c := range cs.paused {
 		cs.count(c, func() { c.stage = waiting })
 		cs.queue.put(c, cs.begin(c))
@@ -264,6 +304,9 @@ func (cs *podStates) postpone(c *podState, until time.Time) {
 		cs.over(c)
 		return
 	}
+	if c.unconfirmed == nil {
+		cs.settle(c, false)
+	}
 	if !known {
 		return
 	}
@@ -280,6 +323,7 @@ func (cs *podStates) postpone(c *podState, until time.Time) {
 // evicted counts a taken pod that was deleted for the reasons of p.
 func (cs *podStates) evicted(c *podState, p Verdict) {
 	c.unconfirmed = nil
+	cs.settle(c, true)
 	cs.causes.evicted(p)
 	cs.deletions = append(cs.deletions, deletion{c.pod, c.uid, p})
 	cs.over(c)

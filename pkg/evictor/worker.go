@@ -31,8 +31,9 @@ func (c *Controller) dispatch(ctx context.Context) {
 			}
 			if err != nil {
 				c.options.Logger.Error(err, "Cannot persist the eviction journal; evictions paused, retrying")
-				wait = journalRetry
-				break
+				if !pauseFor(ctx, journalRetry) {
+					return
+				}
 			}
 			continue
 		case due.of != nil:
@@ -62,9 +63,9 @@ func (c *Controller) write(ctx context.Context, record *journalRecord) error {
 		return err
 	}
 	c.locked(func() {
-		c.journaled = make(map[types.UID]struct{}, len(record.Next))
-		for _, pod := range record.Next {
-			c.journaled[pod.UID] = struct{}{}
+		c.journaled, c.saved = make(map[types.UID]*podState, len(record.states)), time.Now()
+		for _, of := range record.states {
+			c.journaled[of.uid] = of
 		}
 	})
 	return nil
@@ -75,6 +76,18 @@ func (c *Controller) write(ctx context.Context, record *journalRecord) error {
 func (c *Controller) mustJournal(of *podState) bool {
 	_, known := c.journaled[of.uid]
 	return c.options.Journal != nil && !known
+}
+
+// pauseFor waits, whatever happens; false if ctx ended.
+func pauseFor(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
 }
 
 // sleep waits for a change of the queue, at most for wait if that is positive; false if
@@ -131,15 +144,15 @@ func (c *Controller) take(now time.Time) (eviction, time.Duration) {
 	reports = append(reports, c.resetBreaker())
 	for {
 		first, any := c.states.queue.next()
-		wait := first.Sub(now)
+		wait := time.Duration(0)
+		if any {
+			wait = first.Sub(now)
+		}
 		if len(c.breaker.tripped) > 0 && (!any || wait > breakerPeriod) {
 			any, wait = true, breakerPeriod
 		}
-		if !any {
-			return eviction{}, 0
-		}
-		if wait > 0 {
-			return eviction{}, wait
+		if !any || wait > 0 {
+			return eviction{write: c.ended(now)}, wait
 		}
 		due := c.states.take(now)
 		open, over := c.breaker.allowed(due.planned(), due.pod.Namespace, &c.states.causes)
@@ -157,6 +170,9 @@ func (c *Controller) admit(due *podState, open plan, now time.Time) (e eviction,
 	switch {
 	case !open.Evict():
 		c.states.pause(due)
+		return eviction{}, 0, true
+	case begin.After(now) && len(open.Reasons) < len(due.planned().Reasons):
+		c.states.pausePart(due, begin)
 		return eviction{}, 0, true
 	case begin.After(now):
 		c.states.postpone(due, begin)
