@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/dra-steward/dra-steward/internal/guard"
 	"github.com/dra-steward/dra-steward/pkg/evictor"
@@ -36,6 +37,9 @@ func (e *eviction) confirmation(ctx context.Context) (said evictor.Confirmation,
 		now := time.Now().UTC().Truncate(time.Second).Add(time.Second)
 		first := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: e.options.Name}, Data: map[string]string{actSinceKey: now.Format(time.RFC3339)}}
 		kept, err = maps.Create(ctx, first, metav1.CreateOptions{FieldManager: evictor.FieldManager})
+		if apierrors.IsAlreadyExists(err) { // another replica was faster
+			kept, err = maps.Get(ctx, e.options.Name, metav1.GetOptions{})
+		}
 	}
 	if err != nil {
 		return said, fmt.Errorf("ConfigMap %s/%s: %w", e.options.namespace, e.options.Name, err)
@@ -79,16 +83,37 @@ func (o Options) readConfirmation(kept *corev1.ConfigMap) (said evictor.Confirma
 	return said, unread, nil
 }
 
-// listenToAdmin hands on what an admin writes into the ConfigMap, until ctx ends. A ConfigMap
+// reconfirm reads the ConfigMap before a leader evicts, for a replica can have waited for days. It tries until that works, and
+// reports false if ctx ends before.
+func (e *eviction) reconfirm(ctx context.Context, controller *evictor.Controller) (said evictor.Confirmation, ok bool) {
+	err := wait.PollUntilContextCancel(ctx, retryPeriod, true, func(ctx context.Context) (bool, error) {
+		var err error
+		if said, err = e.confirmation(ctx); err != nil {
+			if ctx.Err() == nil {
+				e.log.Error(err, "No pod is evicted until the acknowledgements can be read", "retryAfter", retryPeriod.String())
+			}
+			return false, nil
+		}
+		controller.Confirm(said)
+		return true, nil
+	})
+	return said, err == nil
+}
+
+// listenToAdmin hands on what an admin writes into the ConfigMap after what was said before, until ctx ends. A ConfigMap
 // that cannot be read changes nothing.
-func (e *eviction) listenToAdmin(ctx context.Context, controller *evictor.Controller) error {
+func (e *eviction) listenToAdmin(ctx context.Context, controller *evictor.Controller, before evictor.Confirmation) error {
 	if evictor.Mode(e.options.Mode) == evictor.ModeObserve {
 		return nil
 	}
 	tick := time.NewTicker(confirmationPeriod)
 	defer tick.Stop()
-	var before evictor.Confirmation
 	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
 		said, err := e.confirmation(ctx)
 		switch {
 		case ctx.Err() != nil:
@@ -98,11 +123,6 @@ func (e *eviction) listenToAdmin(ctx context.Context, controller *evictor.Contro
 		case !reflect.DeepEqual(said, before):
 			controller.Confirm(said)
 			before = said
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
 		}
 	}
 }

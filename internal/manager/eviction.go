@@ -208,9 +208,13 @@ func (e *eviction) lead(ctx context.Context, controller *evictor.Controller) err
 	e.leading.Set(1)
 	defer e.leading.Set(0)
 	eviction := controllers.Named("eviction", func(ctx context.Context) error {
+		said, ok := e.reconfirm(ctx, controller)
+		if !ok {
+			return nil
+		}
 		group, ctx := errgroup.WithContext(ctx)
 		group.Go(func() error { return controller.Run(ctx) })
-		group.Go(func() error { return e.listenToAdmin(ctx, controller) })
+		group.Go(func() error { return e.listenToAdmin(ctx, controller, said) })
 		return group.Wait()
 	})
 	return controllers.Run(ctx, append(e.controllers, eviction))
