@@ -436,10 +436,11 @@ func (s *causeStats) evicts(c *podState, now time.Time) {
 }
 
 // evicted counts a pod that was deleted for the reasons of done.
-func (s *causeStats) evicted(done Verdict) {
+func (s *causeStats) evicted(namespace string, done Verdict) {
 	for cause := range causes(done) {
 		if a := s.byCause[cause]; a != nil {
 			a.evicted++
+			a.window.evicted(namespace, done, cause)
 		}
 	}
 }

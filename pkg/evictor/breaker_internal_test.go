@@ -7,10 +7,10 @@ import (
 
 func TestDistinct(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 8))
-	var d distinct[int]
-	want := map[int]int{}
+	var d distinct
+	want := map[uint32]int{}
 	for step := range 5000 {
-		value := random.IntN(40)
+		value := random.Uint32N(40)
 		by := 1
 		if random.IntN(2) == 0 && want[value] > 0 {
 			by = -1

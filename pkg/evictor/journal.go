@@ -49,7 +49,7 @@ type recordedCause struct {
 	Evicted int `json:"evicted,omitempty"`
 	Pods    int `json:"pods,omitempty"`
 	// Namespaces are those of Pods, Portions what they and those of the next pods count;
-	// Devices and Claims are the impact.
+	// Devices and Claims are how many there are, of pending pods as well.
 	Namespaces []string                   `json:"namespaces,omitempty"`
 	Portions   map[string]recordedPortion `json:"portions,omitempty"`
 	Devices    int                        `json:"devices,omitempty"`
@@ -66,6 +66,9 @@ type recordedPortion struct {
 	Pods   int       `json:"pods,omitempty"`
 	Weight int       `json:"weight,omitempty"`
 	Last   time.Time `json:"last"`
+	// Devices and Claims are those of the evicted pods. They are left out if a record has more than mostHashes.
+	Devices hashes `json:"devices,omitempty"`
+	Claims  hashes `json:"claims,omitempty"`
 }
 
 // A recordedPod is one that is about to be evicted.
@@ -75,10 +78,17 @@ type recordedPod struct {
 	UID       types.UID `json:"uid"`
 	// Causes are indexes into the Causes of a [journalRecord].
 	Causes []int `json:"causes"`
+	// Devices and Claims are those of its reasons.
+	Devices hashes `json:"devices,omitempty"`
+	Claims  hashes `json:"claims,omitempty"`
 }
 
-// mostRecorded is the maximum number of pods in a record.
-const mostRecorded = 1000
+// mostRecorded is the maximum number of pods in a record, mostHashes that of the devices and claims of those that were
+// evicted: 128 KiB.
+const (
+	mostRecorded = 1000
+	mostHashes   = 1 << 15
+)
 
 // recordSpan is how long the pods of a record last at the maximum rate.
 const recordSpan = 10 * time.Second
@@ -126,11 +136,17 @@ func (c *Controller) recordOf(next []*podState, now time.Time) *journalRecord {
 	record.states = next
 	for _, known := range next {
 		pod := recordedPod{Namespace: known.pod.Namespace, Name: known.pod.Name, UID: known.uid}
+		var its impact
+		for _, r := range known.plan.verdict().Reasons {
+			its.change(r, +1)
+		}
+		pod.Devices, pod.Claims = its.devices.hashes(), its.claims.hashes()
 		for cause := range causes(known.plan.verdict()) {
 			if place, ok := places[cause]; ok {
 				pod.Causes = append(pod.Causes, place)
-				if its := c.states.causes.of(cause).window.portions[pod.Namespace]; its != nil {
-					record.Causes[place].Portions[pod.Namespace] = its.record()
+				of := record.Causes[place].Portions
+				if its := c.states.causes.of(cause).window.portions[pod.Namespace]; its != nil && its.pods == its.pending {
+					of[pod.Namespace] = its.record()
 				}
 			}
 		}
@@ -144,7 +160,7 @@ func (c *Controller) recordOf(next []*podState, now time.Time) *journalRecord {
 // not calm, and their indexes in it. Of other causes a restart counts all pods again: they are
 // pending. So the size depends on the rate of evictions, not on the number of rules.
 func (s *causeStats) record(ofNext map[cause]struct{}, now time.Time) (*journalRecord, map[cause]int) {
-	record, places := &journalRecord{}, map[cause]int{}
+	record, places, room := &journalRecord{}, map[cause]int{}, mostHashes
 	for of, a := range s.byCause {
 		calm := a.pending == 0 && now.Sub(a.window.last) >= breakerCalm
 		if _, next := ofNext[of]; !next && (calm || a.window.pods == a.window.pending()) {
@@ -158,6 +174,7 @@ func (s *causeStats) record(ofNext map[cause]struct{}, now time.Time) (*journalR
 			}
 		}
 		slices.Sort(evicted)
+		room = within(portions, room)
 		places[of] = len(record.Causes)
 		record.Causes = append(record.Causes, recordedCause{
 			Rule: of.rule, Driver: of.driver, Evicted: a.evicted,
@@ -168,8 +185,25 @@ func (s *causeStats) record(ofNext map[cause]struct{}, now time.Time) (*journalR
 	return record, places
 }
 
+// within leaves out devices and claims for which a record has no room, and returns what room is left.
+func within(portions map[string]recordedPortion, room int) int {
+	size := 0
+	for _, its := range portions {
+		size += (len(its.Devices) + len(its.Claims)) / 4
+	}
+	if size <= room {
+		return room - size
+	}
+	for namespace, its := range portions {
+		its.Devices, its.Claims = nil, nil
+		portions[namespace] = its
+	}
+	return room
+}
+
 func (s *portion) record() recordedPortion {
-	return recordedPortion{Pods: s.pods - s.pending, Weight: s.weight(), Last: s.last.UTC().Truncate(time.Second)}
+	return recordedPortion{Pods: s.pods - s.pending, Weight: s.weight(), Last: s.last.UTC().Truncate(time.Second),
+		Devices: s.evicted.devices.hashes(), Claims: s.evicted.claims.hashes()}
 }
 
 // recallInterval is how often a journal that cannot be read is tried again.
@@ -216,7 +250,7 @@ func (c *Controller) recall(ctx context.Context) error {
 		}
 		for _, place := range pod.Causes {
 			if place >= 0 && place < len(record.Causes) {
-				record.Causes[place].add(pod.Namespace)
+				record.Causes[place].add(pod)
 			}
 		}
 	}
@@ -229,7 +263,8 @@ func (c *Controller) recall(ctx context.Context) error {
 }
 
 // add counts a pod that was evicted after the record was saved.
-func (r *recordedCause) add(namespace string) {
+func (r *recordedCause) add(pod recordedPod) {
+	namespace, exact := pod.Namespace, r.exact()
 	r.Evicted++
 	r.Pods++
 	if !slices.Contains(r.Namespaces, namespace) {
@@ -240,7 +275,22 @@ func (r *recordedCause) add(namespace string) {
 	}
 	its := r.Portions[namespace]
 	its.Pods, its.Weight = its.Pods+1, max(its.Weight, 1)
+	if exact {
+		its.Devices, its.Claims = its.Devices.with(pod.Devices), its.Claims.with(pod.Claims)
+	}
 	r.Portions[namespace] = its
+}
+
+// exact reports whether the devices and claims of all evicted pods are recorded.
+func (r *recordedCause) exact() bool {
+	pods := 0
+	for _, its := range r.Portions {
+		if its.Pods > 0 && len(its.Devices) == 0 {
+			return false
+		}
+		pods += its.Pods
+	}
+	return pods == r.Pods
 }
 
 // valid reports whether no count is negative, and the portions have no more pods than there are.
@@ -260,14 +310,21 @@ func (s *causeStats) recall(r recordedCause) {
 	a.evicted, a.recalled = r.Evicted, r.Evicted
 	a.window = newBreakerWindow()
 	a.window.pods, a.window.last = r.Pods, r.Last
-	a.window.before.devices, a.window.before.claims = r.Devices, r.Claims
-	a.window.before.pods = r.Pods
+	if a.window.before.pods = r.Pods; !r.exact() {
+		a.window.before.devices, a.window.before.claims = r.Devices, r.Claims
+	}
 	for _, namespace := range r.Namespaces {
 		if its := r.Portions[namespace]; a.window.portions[namespace] == nil {
 			pods := max(its.Pods, 1)
 			a.window.before.pods = max(a.window.before.pods-pods, 0)
 			a.window.change(namespace, func(of *portion) {
-				of.pods, of.before, of.last = pods, min(its.Weight, pods), its.Last
+				of.pods, of.last = pods, its.Last
+				if of.evicted.recall(its.Devices, its.Claims); r.exact() {
+					of.impact.recall(its.Devices, its.Claims)
+					a.window.impact.recall(its.Devices, its.Claims)
+				} else {
+					of.before = min(its.Weight, pods)
+				}
 				if its.Last.IsZero() {
 					of.last = r.Last
 				}

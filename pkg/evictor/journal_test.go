@@ -120,6 +120,46 @@ func TestBreakerRestart(t *testing.T) {
 	}
 }
 
+// TestBreakerRestartOfDevices: devices and claims of evicted pods count after a restart as they did before, each once.
+func TestBreakerRestartOfDevices(t *testing.T) {
+	for name, test := range map[string]struct {
+		percent     int
+		acknowledge string
+		device      func(int) string
+		want        int
+	}{
+		"percent":                    {percent: 25, device: func(i int) string { return fmt.Sprint("gpu-", i) }, want: 10},
+		"acknowledged devices":       {percent: 100, acknowledge: "devices<=6", device: func(i int) string { return fmt.Sprint("gpu-", i) }, want: 6},
+		"acknowledged claims":        {percent: 100, acknowledge: "claims<=7", device: func(int) string { return "gpu-1" }, want: 7},
+		"acknowledged, same devices": {percent: 100, acknowledge: "devices<=2", device: func(i int) string { return fmt.Sprint("gpu-", i%2) }, want: 30},
+	} {
+		for _, restarts := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, restarts %t", name, restarts), func(t *testing.T) {
+				options := tripped()
+				options.Thresholds.Pods, options.Thresholds.Namespaces, options.Thresholds.Percent = 1000, 500, test.percent
+				options.Journal = &book{}
+				rule := ruleOn("rule", "", seconds(0))
+				if test.acknowledge != "" {
+					rule.Annotations = map[string]string{v1alpha1.AcknowledgementAnnotation: test.acknowledge}
+				}
+				inBubble(t, options, []runtime.Object{sick(40), rule}, func(b *bubble) {
+					for i := range 30 {
+						b.comesOn("ns", fmt.Sprint("pod-", i), test.device(i))
+						b.pass(20 * time.Second)
+						if restarts && i%5 == 4 {
+							b.stop()
+							b.start(options)
+						}
+					}
+					if len(b.deleted) != test.want {
+						t.Errorf("%d deleted, want %d", len(b.deleted), test.want)
+					}
+				})
+			})
+		}
+	}
+}
+
 // TestBreakerRestartOfTenants: a controller that is killed stops at the threshold also if each
 // of the pods has a device of its own, and one namespace has more than the others.
 func TestBreakerRestartOfTenants(t *testing.T) {

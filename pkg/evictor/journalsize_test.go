@@ -101,9 +101,15 @@ func TestLargeJournal(t *testing.T) {
 func recordOf(evicted int) []byte {
 	var record journalRecord
 	for i := range evicted {
+		namespace, last := fmt.Sprint("team-", i%100), bubbleStart.Add(time.Duration(i)*50123456*time.Nanosecond)
+		its := portion{pods: 1, last: last}
+		for _, of := range []*impact{&its.impact, &its.evicted} {
+			of.change(Reason{Device: DeviceID{Driver: "gpu.example.com", Pool: fmt.Sprint("node-", i/8), Device: fmt.Sprint("gpu-", i%8)},
+				Claim: types.NamespacedName{Namespace: namespace, Name: fmt.Sprint("train-", i)}}, +1)
+		}
 		record.Causes = append(record.Causes, recordedCause{
-			Rule: uuid.NewUUID(), Evicted: 1, Pods: 1, Namespaces: []string{fmt.Sprint("team-", i%100)}, Devices: 1, Claims: 1,
-			Drivers: []string{"gpu.example.com"}, Last: bubbleStart.Add(time.Duration(i) * 50123456 * time.Nanosecond),
+			Rule: uuid.NewUUID(), Evicted: 1, Pods: 1, Namespaces: []string{namespace}, Portions: map[string]recordedPortion{namespace: its.record()}, Devices: 1, Claims: 1,
+			Drivers: []string{"gpu.example.com"}, Last: last,
 		})
 	}
 	text, _ := json.Marshal(record)

@@ -324,7 +324,7 @@ func (cs *podStates) postpone(c *podState, until time.Time) {
 func (cs *podStates) evicted(c *podState, p Verdict) {
 	c.unconfirmed = nil
 	cs.settle(c, true)
-	cs.causes.evicted(p)
+	cs.causes.evicted(c.pod.Namespace, p)
 	cs.deletions = append(cs.deletions, deletion{c.pod, c.uid, p})
 	cs.over(c)
 }

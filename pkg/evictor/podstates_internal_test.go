@@ -239,8 +239,7 @@ func recount(t *testing.T, cs *podStates) {
 func (w *breakerWindow) recount(t *testing.T) {
 	t.Helper()
 	pods := w.before.pods
-	var devices distinct[DeviceID]
-	var claims distinct[types.NamespacedName]
+	var devices, claims distinct
 	for namespace, s := range w.portions {
 		pods += s.pods
 		for device, times := range s.devices.times {

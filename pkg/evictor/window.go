@@ -1,9 +1,12 @@
 package evictor
 
 import (
+	"encoding/binary"
+	"hash/fnv"
+	"iter"
+	"maps"
+	"slices"
 	"time"
-
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/dra-steward/dra-steward/internal/guard"
 )
@@ -27,22 +30,41 @@ type breakerWindow struct {
 	pods     int
 	portions map[string]*portion
 	drivers  map[string]int
-	devices  distinct[DeviceID]
-	claims   distinct[types.NamespacedName]
-	last     time.Time
-	// before is the impact that the previous controller recorded. Devices and claims that
-	// are still pending are in both. Pods are those whose namespace is not recorded.
+	impact
+	last time.Time
+	// before is what the previous controller recorded without saying more: devices and claims, also of pods that were
+	// pending, and pods whose namespace it did not record.
 	before struct{ devices, claims, pods int }
+}
+
+// An impact is devices and claims, each with how many reasons it counts for.
+type impact struct{ devices, claims distinct }
+
+func (i *impact) change(r Reason, by int) {
+	i.devices.change(hashOf(r.Device.Driver, r.Device.Pool, r.Device.Device), by)
+	i.claims.change(hashOf(r.Claim.Namespace, r.Claim.Name), by)
+}
+
+// recall adds what a record has.
+func (i *impact) recall(devices, claims hashes) {
+	for hash := range devices.all() {
+		i.devices.change(hash, +1)
+	}
+	for hash := range claims.all() {
+		i.claims.change(hash, +1)
+	}
 }
 
 // A portion is the part of one namespace.
 type portion struct {
 	// pods includes pending ones, which have not been evicted.
 	pods, pending int
-	devices       distinct[DeviceID]
-	claims        distinct[types.NamespacedName]
-	last          time.Time
-	// before is the weight that the previous controller recorded.
+	impact
+	// drivers are those of the devices; evicted is the impact of evicted pods.
+	drivers map[string]int
+	evicted impact
+	last    time.Time
+	// before is the weight that the previous controller recorded without the impact.
 	before int
 }
 
@@ -75,11 +97,10 @@ func (w *breakerWindow) add(namespace string, v Verdict, of cause, by int, now t
 		s.pods, s.last = s.pods+by, now
 		for _, r := range v.Reasons {
 			if causeOf(r) == of {
-				w.devices.change(r.Device, by)
+				w.impact.change(r, by)
+				s.impact.change(r, by)
 				change(w.drivers, r.Device.Driver, by)
-				w.claims.change(r.Claim, by)
-				s.devices.change(r.Device, by)
-				s.claims.change(r.Claim, by)
+				change(s.drivers, r.Device.Driver, by)
 			}
 		}
 	})
@@ -89,7 +110,7 @@ func (w *breakerWindow) add(namespace string, v Verdict, of cause, by int, now t
 func (w *breakerWindow) change(namespace string, f func(*portion)) {
 	s := w.portions[namespace]
 	if s == nil {
-		s = &portion{}
+		s = &portion{drivers: map[string]int{}}
 		w.portions[namespace] = s
 	}
 	f(s)
@@ -109,6 +130,19 @@ func (w *breakerWindow) pend(namespace string, by int) {
 func (w *breakerWindow) evicts(namespace string, now time.Time) {
 	if s := w.portions[namespace]; s != nil {
 		w.last, s.last = now, now
+	}
+}
+
+// evicted notes the impact of a pod that was evicted.
+func (w *breakerWindow) evicted(namespace string, v Verdict, of cause) {
+	s := w.portions[namespace]
+	if s == nil {
+		return
+	}
+	for _, r := range v.Reasons {
+		if causeOf(r) == of {
+			s.evicted.change(r, +1)
+		}
 	}
 }
 
@@ -138,8 +172,10 @@ func (w *breakerWindow) calm(now time.Time) {
 // drop removes a portion without pending pods.
 func (w *breakerWindow) drop(namespace string, s *portion) {
 	w.pods -= s.pods
+	for driver, times := range s.drivers {
+		change(w.drivers, driver, -times)
+	}
 	for device, times := range s.devices.times {
-		change(w.drivers, device.Driver, -times)
 		w.devices.change(device, -times)
 	}
 	for claim, times := range s.claims.times {
@@ -184,15 +220,55 @@ func change[K comparable](counts map[K]int, key K, by int) {
 	}
 }
 
-// distinct counts different values. The zero value is empty.
-type distinct[K comparable] struct{ times map[K]int }
+// distinct counts different values by their hashes. The zero value is empty.
+type distinct struct{ times map[uint32]int }
 
-func (d *distinct[K]) count() int { return len(d.times) }
+func (d *distinct) count() int { return len(d.times) }
 
 // change adds (+1) or removes (-1) a value.
-func (d *distinct[K]) change(value K, by int) {
+func (d *distinct) change(hash uint32, by int) {
 	if d.times == nil {
-		d.times = map[K]int{}
+		d.times = map[uint32]int{}
 	}
-	change(d.times, value, by)
+	change(d.times, hash, by)
+}
+
+// hashes are the values in the order of their hashes.
+func (d *distinct) hashes() (all hashes) {
+	for _, hash := range slices.Sorted(maps.Keys(d.times)) {
+		all = binary.BigEndian.AppendUint32(all, hash)
+	}
+	return all
+}
+
+// hashes are values, four bytes each, which takes little room in a record. Of 40,000 values, two have the same hash by chance
+// in one of five cases.
+type hashes []byte
+
+func (h hashes) all() iter.Seq[uint32] {
+	return func(yield func(uint32) bool) {
+		for len(h) >= 4 && yield(binary.BigEndian.Uint32(h)) {
+			h = h[4:]
+		}
+	}
+}
+
+// with adds the values of others that are missing.
+func (h hashes) with(others hashes) hashes {
+	var all distinct
+	for _, some := range []hashes{h, others} {
+		for hash := range some.all() {
+			all.change(hash, +1)
+		}
+	}
+	return all.hashes()
+}
+
+// hashOf is the same in every process.
+func hashOf(parts ...string) uint32 {
+	h := fnv.New32a()
+	for _, part := range parts {
+		_, _ = h.Write(append([]byte(part), 0)) // never fails
+	}
+	return h.Sum32()
 }
