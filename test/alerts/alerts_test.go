@@ -336,6 +336,16 @@ func TestCertificateRenewedLate(t *testing.T) {
 	}
 }
 
+// TestCertificateAlarmInTime: the alert fires before the certificate expires, however late that is renewed.
+func TestCertificateAlarmInTime(t *testing.T) {
+	for renewBefore, want := range map[string]string{"24h": "15m0s", "90m": "15m0s", "20m": "3m20s"} {
+		rule := alerts(t, values{"certificates": values{"mode": "selfManaged", "selfManaged": values{"renewBefore": renewBefore, "validity": "240h"}}})["DraStewardCertificateExpires"]
+		if got := time.Duration(rule.For).String(); got != want {
+			t.Errorf("renewBefore %s: fires after %s, want %s", renewBefore, got, want)
+		}
+	}
+}
+
 // TestDenialsOfEachEndpoint: what the guard refuses, another endpoint has allowed.
 func TestDenialsOfEachEndpoint(t *testing.T) {
 	rule := alerts(t, nil)["DraStewardManyDenials"]

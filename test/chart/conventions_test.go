@@ -64,6 +64,60 @@ func workloads(t *testing.T, v values) (map[string]corev1.PodTemplateSpec, []*un
 	return found, objects
 }
 
+// TestPodsOfHooks: labels and annotations of all pods reach those of hooks.
+func TestPodsOfHooks(t *testing.T) {
+	objects, err := Hooks(with(values{"podLabels": values{"example.com/a": "b"}, "podAnnotations": values{"example.com/c": "d"}}), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	jobs := 0
+	for _, object := range objects {
+		if object.GetKind() != "Job" {
+			continue
+		}
+		jobs++
+		labels, _, _ := unstructured.NestedStringMap(object.Object, "spec", "template", "metadata", "labels")
+		annotations, _, _ := unstructured.NestedStringMap(object.Object, "spec", "template", "metadata", "annotations")
+		if labels["example.com/a"] != "b" || annotations["example.com/c"] != "d" || labels["app.kubernetes.io/component"] == "" {
+			t.Errorf("Job %s: labels %v, annotations %v", object.GetName(), labels, annotations)
+		}
+	}
+	if jobs == 0 {
+		t.Error("no Job")
+	}
+}
+
+// TestNamesOfAnyForm: names that look like numbers stay strings, and the longest names are short enough for their kinds.
+func TestNamesOfAnyForm(t *testing.T) {
+	v := everywhere(values{})
+	v["fullnameOverride"] = strings.Repeat("a", 50)
+	v["monitoring"] = values{"serviceMonitor": values{"enabled": true}, "podMonitor": values{"enabled": true}, "alerts": values{"enabled": true}, "dashboard": values{"enabled": true}}
+	objects, err := Render(with(v), Options{ReleaseName: "123", Namespace: "456"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, object := range objects {
+		what := object.GetKind() + " " + object.GetName()
+		if _, _, err := unstructured.NestedStringMap(object.Object, "metadata", "labels"); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		if _, _, err := unstructured.NestedString(object.Object, "metadata", "namespace"); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		if _, _, err := unstructured.NestedStringMap(object.Object, "spec", "selector", "matchLabels"); err != nil && object.GetKind() != "NetworkPolicy" {
+			t.Errorf("%s: %v", what, err)
+		}
+		most := 253
+		switch object.GetKind() {
+		case "Service", "Job", "Namespace":
+			most = 63
+		}
+		if n := len(object.GetName()); n > most {
+			t.Errorf("%s: %d characters, at most %d", what, n, most)
+		}
+	}
+}
+
 // TestSameValuesForEachComponent: what is set for a component reaches its pods.
 func TestSameValuesForEachComponent(t *testing.T) {
 	found, _ := workloads(t, everywhere(values{

@@ -29,6 +29,10 @@ func TestReactionAuthors(t *testing.T) {
 		proof   = `{spec: {mode: Act, when: {taint: {key: a}}, prove: {deviceClassName: gpu, template: {spec: {}}}}}`
 		widened = `{spec: {mode: Act, when: {taint: {key: b}}, prove: {deviceClassName: gpu, template: {spec: {}}}}}`
 		restart = `{spec: {mode: Act, when: {taint: {key: a}}, end: {restartDriver: true, driverPods: {namespace: gpu-driver, matchLabels: {a: b}}}}}`
+		stopped = `{spec: {mode: Observe, when: {taint: {key: a}}, prove: {deviceClassName: gpu, template: {spec: {}}}}}`
+		changed = `{spec: {when: {taint: {key: a}}, prove: {deviceClassName: gpu, template: {spec: {a: b}}}}}`
+		rests   = `{spec: {when: {taint: {key: a}}, end: {restartDriver: true, driverPods: {namespace: gpu-driver, matchLabels: {a: b}}}}}`
+		moved   = `{spec: {mode: Observe, when: {taint: {key: a}}, end: {restartDriver: true, driverPods: {namespace: other, matchLabels: {a: b}}}}}`
 		named   = `{spec: {mode: Act, when: {taint: {key: a}}, end: {driverPods: {namespace: gpu-driver, matchLabels: {a: b}}}}}`
 	)
 	for name, tt := range map[string]struct {
@@ -45,6 +49,13 @@ func TestReactionAuthors(t *testing.T) {
 		"its reaction is widened":   {"dra-steward-proofs", proof, widened, "", "is not allowed to create jobs.batch there"},
 		"its reaction is annotated": {"dra-steward-proofs", proof, `{metadata: {annotations: {a: b}}, ` + proof[1:], "", ""},
 		"a proof is taken out":      {"dra-steward-proofs", proof, plain, "", ""},
+		"a reaction is stopped":     {"dra-steward-proofs", proof, stopped, "", ""},
+		"it acts again":             {"dra-steward-proofs", stopped, proof, "", "is not allowed to create jobs.batch there"},
+		"stopped, another proof":    {"dra-steward-proofs", proof, changed, "", "is not allowed to create jobs.batch there"},
+		"stopped from the start":    {"dra-steward-proofs", "", stopped, "", "is not allowed to create jobs.batch there"},
+		"restarts are stopped":      {"dra-steward-restarts", restart, rests, "", ""},
+		"restarts begin again":      {"dra-steward-restarts", rests, restart, "", `user "jane" is not allowed to delete pods there`},
+		"stopped, other pods":       {"dra-steward-restarts", restart, moved, "", "is not allowed to delete pods there"},
 		"a restart":                 {"dra-steward-restarts", "", restart, "", `user "jane" is not allowed to delete pods there`},
 		"a restart, allowed":        {"dra-steward-restarts", "", restart, "delete /pods in gpu-driver", ""},
 		"the pods of a driver":      {"dra-steward-restarts", "", named, "", ""},

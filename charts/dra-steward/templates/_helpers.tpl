@@ -16,7 +16,7 @@
 {{- /* The labels by which a component's pods are selected; they never change. */ -}}
 {{- define "dra-steward.componentSelectorLabels" -}}
 app.kubernetes.io/name: {{ include "dra-steward.name" .root }}
-app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
 app.kubernetes.io/component: {{ .component }}
 {{- end -}}
 

@@ -6,7 +6,7 @@ reset it at every upgrade. */ -}}
 clientConfig:
   service:
     name: {{ include "dra-steward.fullname" .root }}
-    namespace: {{ .root.Release.Namespace }}
+    namespace: {{ .root.Release.Namespace | quote }}
     path: {{ .path }}
     port: 443
   {{- if eq .root.Values.certificates.mode "provided" }}
