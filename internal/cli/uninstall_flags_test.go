@@ -38,6 +38,8 @@ func TestUninstallNothing(t *testing.T) {
 			reply(w, http.StatusOK, `{"gitVersion": "v1.37.0"}`)
 		case r.URL.Path == "/apis/resource.k8s.io/v1":
 			reply(w, http.StatusOK, `{"kind": "APIResourceList", "groupVersion": "resource.k8s.io/v1", "resources": []}`)
+		case r.URL.Path == "/apis/apps/v1/deployments":
+			reply(w, http.StatusOK, `{"kind": "DeploymentList", "apiVersion": "apps/v1", "metadata": {}, "items": []}`)
 		case slices.Contains(lists, kind):
 			reply(w, http.StatusOK, `{"kind": "List", "apiVersion": "v1", "metadata": {}, "items": []}`)
 		case leftover != "" && kind == leftover:

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/charts"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/clusterread"
 	"github.com/dra-steward/dra-steward/internal/controllers"
@@ -99,6 +101,28 @@ func (u *uninstall) stopController(ctx context.Context) error {
 	})
 	if err != nil {
 		return fmt.Errorf("the controller did not stop within %s, %q holds its Lease: stop it and try again, or with a longer --timeout", u.timeout, holder)
+	}
+	return nil
+}
+
+// checkController returns an error if the controller has another name or namespace: it would make again what is deleted. Who
+// is not allowed to list Deployments everywhere does not find it.
+func (u *uninstall) checkController(ctx context.Context) error {
+	if _, err := u.client.AppsV1().Deployments(u.namespace).Get(ctx, u.controller, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		return nil // what comes next reports other errors
+	}
+	all, err := u.client.AppsV1().Deployments("").List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=controller"})
+	if apierrors.IsForbidden(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("cannot list Deployments: %w", err)
+	}
+	for _, d := range all.Items {
+		if strings.HasPrefix(d.Labels["helm.sh/chart"], charts.Name+"-") {
+			return fmt.Errorf("namespace %s has no Deployment %s, but namespace %s has %s, which runs the controller: set --namespace=%s --controller=%s --webhook=%s",
+				u.namespace, u.controller, d.Namespace, d.Name, d.Namespace, d.Name, strings.TrimSuffix(d.Name, "-controller"))
+		}
 	}
 	return nil
 }

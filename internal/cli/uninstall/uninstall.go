@@ -56,7 +56,8 @@ It also lists claims and templates whose tolerations dra-steward has rewritten: 
 dra-steward, the API server refuses their original manifests, because a spec is immutable.
 The finalizer of the scheduler on claims belongs to Kubernetes, whose controller removes it.
 
-If there is nothing to prepare, for example because the release is in another namespace, it prints that.
+If there is nothing to prepare, it prints that. If the controller is in another namespace or has
+another name, it changes nothing and names the flags to set.
 
 Exit codes: 0 done, or nothing to do; 2 the command failed.`
 
@@ -77,7 +78,7 @@ func Command(streams cmdutil.Streams) *cobra.Command {
 	f.StringVar(&o.controller, "controller", "dra-steward-controller", "name of the controller's Deployment, Lease and ConfigMap")
 	f.StringVar(&o.webhook, "webhook", "dra-steward", "name of the webhook's Deployment")
 	f.BoolVar(&o.restore, "restore-slices", true, "first remove patched values from ResourceSlices, and wait until none is left")
-	f.StringArrayVar(&o.configMaps, "config-map", nil, "additional ConfigMap to delete, created at run time (repeatable)")
+	f.StringArrayVar(&o.configMaps, "config-map", nil, "additional ConfigMap to delete, created at run time (repeatable; default: that of the policies, NAME-policies with the name of --webhook)")
 	f.StringVar(&o.taintRules, "taint-rules", keepRules, "what to do with the DeviceTaintRules of dra-steward, and with nodes that a DeviceRoll has cordoned: keep or lift")
 	cmdutil.DurationVar(f, &o.timeout, "timeout", time.Minute, "maximum time to wait for the controller to stop")
 	o.dryRun.AddFlag(c, "print the changes without making them")
@@ -94,6 +95,9 @@ func (o uninstallOptions) run(ctx context.Context, streams cmdutil.Streams) erro
 	if o.namespace == "" || o.controller == "" {
 		return errors.New("--namespace and --controller are required")
 	}
+	if o.configMaps == nil {
+		o.configMaps = []string{o.webhook + "-policies"}
+	}
 	u, err := o.newUninstall(streams)
 	if err != nil {
 		return err
@@ -104,7 +108,7 @@ func (o uninstallOptions) run(ctx context.Context, streams cmdutil.Streams) erro
 	u.progress = o.cluster.Progress(streams, "preparing "+u.server)
 	u.stored.Progress = u.progress
 	defer u.progress.End()
-	for _, step := range []func(context.Context) error{u.restoreSlices, u.stopController, u.cleanRules, u.cleanNodes, u.listRewritten, u.deleteRuntime} {
+	for _, step := range []func(context.Context) error{u.checkController, u.restoreSlices, u.stopController, u.cleanRules, u.cleanNodes, u.listRewritten, u.deleteRuntime} {
 		if err := step(ctx); err != nil {
 			return err
 		}

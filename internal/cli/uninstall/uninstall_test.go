@@ -2,12 +2,14 @@ package uninstall
 
 import (
 	"io"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -53,4 +55,35 @@ func TestStopController(t *testing.T) {
 			t.Errorf("%v after %s, want %s", err, time.Since(begun), stops)
 		}
 	})
+}
+
+// TestControllerElsewhere: a controller that has another name or namespace is named, before anything is changed.
+func TestControllerElsewhere(t *testing.T) {
+	deployment := func(namespace, name, chart string) *appsv1.Deployment {
+		return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name,
+			Labels: map[string]string{"app.kubernetes.io/component": "controller", "helm.sh/chart": chart}}}
+	}
+	for name, test := range map[string]struct {
+		there     *appsv1.Deployment
+		forbidden bool
+		want      string
+	}{
+		"another name": {there: deployment("n", "gpu-dra-steward-controller", "dra-steward-0.1.0"), want: "namespace n has no Deployment c, but namespace n has gpu-dra-steward-controller, " +
+			"which runs the controller: set --namespace=n --controller=gpu-dra-steward-controller --webhook=gpu-dra-steward"},
+		"another namespace": {there: deployment("gpu", "c", "dra-steward-0.1.0"), want: "set --namespace=gpu --controller=c --webhook=c"},
+		"of another chart":  {there: deployment("cert-manager", "cert-manager", "cert-manager-v1.20.0")},
+		"not allowed":       {there: deployment("gpu", "c", "dra-steward-0.1.0"), forbidden: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client := fake.NewClientset(test.there)
+			client.PrependReactor("list", "deployments", func(clienttesting.Action) (bool, runtime.Object, error) {
+				return test.forbidden, nil, apierrors.NewForbidden(appsv1.Resource("deployments"), "", nil)
+			})
+			u := &uninstall{uninstallOptions: uninstallOptions{namespace: "n", controller: "c", timeout: time.Minute}, client: client, out: io.Discard}
+			err := u.checkController(t.Context())
+			if (err != nil) != (test.want != "") || err != nil && !strings.Contains(err.Error(), test.want) {
+				t.Errorf("%v, want %q", err, test.want)
+			}
+		})
+	}
 }
