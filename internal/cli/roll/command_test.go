@@ -21,15 +21,24 @@ import (
 	"github.com/dra-steward/dra-steward/internal/controllers/roll"
 )
 
-func works(t *testing.T) *roll.Client {
-	r := v1alpha1.DeviceRoll{TypeMeta: metav1.TypeMeta{Kind: "DeviceRoll", APIVersion: v1alpha1.APIVersion}, ObjectMeta: metav1.ObjectMeta{Name: "firmware"}}
+// firmware is a roll that waits for work on nodes.
+func firmware(nodes ...string) *v1alpha1.DeviceRoll {
+	r := &v1alpha1.DeviceRoll{TypeMeta: metav1.TypeMeta{Kind: "DeviceRoll", APIVersion: v1alpha1.APIVersion}, ObjectMeta: metav1.ObjectMeta{Name: "firmware", ResourceVersion: "1"}}
 	r.Spec.NodeWork = &v1alpha1.RollNodeWork{}
-	r.Status.Nodes = []v1alpha1.RollNode{{Name: "node-7", State: v1alpha1.RollWorking}}
+	for _, node := range nodes {
+		r.Status.Nodes = append(r.Status.Nodes, v1alpha1.RollNode{Name: node, State: v1alpha1.RollWorking})
+	}
+	return r
+}
+
+// served serves a roll, which is complete when no node waits for work. Before each request, another client acts.
+func served(t *testing.T, r *v1alpha1.DeviceRoll, other func()) *roll.Client {
 	var mutex sync.Mutex
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		mutex.Lock()
 		defer mutex.Unlock()
 		w.Header().Set("Content-Type", "application/json")
+		other()
 		if request.Method == http.MethodPut {
 			next := v1alpha1.DeviceRoll{}
 			_ = json.NewDecoder(request.Body).Decode(&next)
@@ -39,7 +48,7 @@ func works(t *testing.T) *roll.Client {
 				return
 			}
 			next.ResourceVersion += "1"
-			if r = next; len(r.Spec.WorkDone) > 0 {
+			if *r = next; ready(r) == "" {
 				r.Status.CompletionTime = &metav1.Time{Time: time.Now()}
 			}
 		}
@@ -52,6 +61,8 @@ func works(t *testing.T) *roll.Client {
 	}
 	return client
 }
+
+func works(t *testing.T) *roll.Client { return served(t, firmware("node-7"), func() {}) }
 
 // TestTimeout: the time to wait does not end the work on a node.
 func TestTimeout(t *testing.T) {
@@ -79,6 +90,43 @@ func TestTwice(t *testing.T) {
 	both.Wait()
 	if text, _ := os.ReadFile(file); strings.Count(string(text), "begin") != 1 {
 		t.Errorf("the work on node-7 began %d times", strings.Count(string(text), "begin"))
+	}
+}
+
+// TestReady: the command works on nodes that the roll holds for it.
+func TestReady(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(*v1alpha1.DeviceRoll)
+		want   string
+	}{
+		"both":           {func(*v1alpha1.DeviceRoll) {}, "node-1"},
+		"one is done":    {func(r *v1alpha1.DeviceRoll) { r.Spec.WorkDone = []string{"node-1"} }, "node-2"},
+		"one is skipped": {func(r *v1alpha1.DeviceRoll) { r.Spec.Skip = []string{"node-1"} }, "node-2"},
+		"one has failed": {func(r *v1alpha1.DeviceRoll) { r.Status.Nodes[0].State = v1alpha1.RollFailed }, "node-2"},
+		"undone":         {func(r *v1alpha1.DeviceRoll) { r.Spec.Undo = true }, ""},
+		"paused":         {func(r *v1alpha1.DeviceRoll) { r.Spec.Paused = true }, "node-1"}, // drained nodes are finished
+	} {
+		r := firmware("node-1", "node-2")
+		tt.change(r)
+		if got := ready(r); got != tt.want {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+	}
+}
+
+// TestSkippedMeanwhile: a node that is skipped while the command works on another is left alone.
+func TestSkippedMeanwhile(t *testing.T) {
+	file, r := filepath.Join(t.TempDir(), "log"), firmware("node-1", "node-2")
+	client := served(t, r, func() {
+		if text, _ := os.ReadFile(file); len(text) > 0 && r.Spec.Skip == nil {
+			r.Spec.Skip, r.Status.Nodes[1].State, r.ResourceVersion = []string{"node-2"}, v1alpha1.RollSkipped, r.ResourceVersion+"1"
+		}
+	})
+	o := &options{command: "echo $NODE >>" + file}
+	var out bytes.Buffer
+	err := o.follow(t.Context(), cmdutil.Streams{Out: &out, Err: &out}, client, "firmware")
+	if text, _ := os.ReadFile(file); err != nil || string(text) != "node-1\n" {
+		t.Errorf("%v; the command worked on %q, and said\n%s", err, text, &out)
 	}
 }
 

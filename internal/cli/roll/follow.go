@@ -52,8 +52,10 @@ func (o *options) follow(ctx context.Context, streams cmdutil.Streams, client *r
 		if done, err := ended(r); done {
 			return err
 		}
-		if err := o.runCommand(work, streams, client, r); err != nil {
-			return err
+		if o.command != "" {
+			if err := o.runCommand(work, streams, client, r); err != nil {
+				return err
+			}
 		}
 		if !warned && r.Status.ObservedGeneration == 0 && time.Since(begin) > unattended {
 			warned = true
@@ -81,55 +83,56 @@ func ended(r *v1alpha1.DeviceRoll) (bool, error) {
 	return false, nil
 }
 
-// runCommand runs the command for the nodes that are ready for it, one after the other.
+// runCommand runs the command for the next node that is ready for it.
 func (o *options) runCommand(ctx context.Context, streams cmdutil.Streams, client *roll.Client, r *v1alpha1.DeviceRoll) error {
+	node := ready(r)
+	if node == "" {
+		return nil
+	}
+	if mine, err := o.take(ctx, streams, client, r, node); err != nil || !mine {
+		return err
+	}
+	fmt.Fprintf(streams.Out, "%s %s: %s\n", time.Now().Format(time.TimeOnly), node, o.command)
+	command := exec.CommandContext(ctx, "/bin/sh", "-c", o.command)
+	command.Env = append(command.Environ(), "NODE="+node)
+	command.Stdout, command.Stderr = streams.Out, streams.Err
+	if err := command.Run(); err != nil {
+		ended, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		err = errors.Join(err, update(ended, client, r.Name, func(*v1alpha1.DeviceRoll) {}))
+		return fmt.Errorf("--command on %s: %w; the node stays cordoned; run the command again, or dra-steward roll --undo %s", node, err, r.Name)
+	}
+	return update(ctx, client, r.Name, func(current *v1alpha1.DeviceRoll) { current.Spec.WorkDone = append(current.Spec.WorkDone, node) })
+}
+
+// ready is the next node that waits for the command, "" if there is none.
+func ready(r *v1alpha1.DeviceRoll) string {
 	for i := range r.Status.Nodes {
 		n := &r.Status.Nodes[i]
-		if o.command == "" || n.State != v1alpha1.RollWorking || slices.Contains(r.Spec.WorkDone, n.Name) {
-			continue
-		}
-		if mine, err := o.take(ctx, streams, client, r.Name, n.Name); err != nil || !mine {
-			return err
-		}
-		fmt.Fprintf(streams.Out, "%s %s: %s\n", time.Now().Format(time.TimeOnly), n.Name, o.command)
-		command := exec.CommandContext(ctx, "/bin/sh", "-c", o.command)
-		command.Env = append(command.Environ(), "NODE="+n.Name)
-		command.Stdout, command.Stderr = streams.Out, streams.Err
-		if err := command.Run(); err != nil {
-			ended, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-			defer cancel()
-			err = errors.Join(err, update(ended, client, r.Name, func(*v1alpha1.DeviceRoll) {}))
-			return fmt.Errorf("--command on %s: %w; the node stays cordoned; run the command again, or dra-steward roll --undo %s", n.Name, err, r.Name)
-		}
-		err := update(ctx, client, r.Name, func(current *v1alpha1.DeviceRoll) { current.Spec.WorkDone = append(current.Spec.WorkDone, n.Name) })
-		if err != nil {
-			return err
+		if n.State == v1alpha1.RollWorking && !r.Spec.Undo && !slices.Contains(r.Spec.Skip, n.Name) && !slices.Contains(r.Spec.WorkDone, n.Name) {
+			return n.Name
 		}
 	}
-	return nil
+	return ""
 }
 
 // commandAnnotation names the command that works on a node, and where it runs.
 const commandAnnotation = v1alpha1.Group + "/command"
 
-// take reports whether this command may work on a node: the roll has one that works at a time.
-func (o *options) take(ctx context.Context, streams cmdutil.Streams, client *roll.Client, name, node string) (bool, error) {
-	current, err := client.GetRoll(ctx, name)
-	if err != nil {
-		return false, err
-	}
-	if by := current.Annotations[commandAnnotation]; by != "" {
+// take reports whether this command may work on a node: the roll has one that works at a time, and is as it was read.
+func (o *options) take(ctx context.Context, streams cmdutil.Streams, client *roll.Client, r *v1alpha1.DeviceRoll, node string) (bool, error) {
+	if by := r.Annotations[commandAnnotation]; by != "" {
 		if by != o.said {
-			fmt.Fprintf(streams.Err, "warning: a command works on %s; if it has ended, kubectl annotate deviceroll %s %s-\n", by, name, commandAnnotation)
+			fmt.Fprintf(streams.Err, "warning: a command works on %s; if it has ended, kubectl annotate deviceroll %s %s-\n", by, r.Name, commandAnnotation)
 		}
 		o.said = by
 		return false, nil
 	}
 	host, _ := os.Hostname()
-	metav1.SetMetaDataAnnotation(&current.ObjectMeta, commandAnnotation, fmt.Sprintf("%s, process %d of %s, since %s", node, os.Getpid(), host, time.Now().UTC().Format(time.RFC3339)))
-	_, err = client.UpdateRoll(ctx, current)
+	metav1.SetMetaDataAnnotation(&r.ObjectMeta, commandAnnotation, fmt.Sprintf("%s, process %d of %s, since %s", node, os.Getpid(), host, time.Now().UTC().Format(time.RFC3339)))
+	_, err := client.UpdateRoll(ctx, r)
 	if apierrors.IsConflict(err) {
-		return false, nil // another was faster, or the controller: look again
+		return false, nil // the roll has changed: look again
 	}
 	return err == nil, err
 }
