@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -31,14 +32,18 @@ func firmware(nodes ...string) *v1alpha1.DeviceRoll {
 	return r
 }
 
-// served serves a roll, which is complete when no node waits for work. Before each request, another client acts.
-func served(t *testing.T, r *v1alpha1.DeviceRoll, other func()) *roll.Client {
+// served serves a roll, which is complete when no node waits for work. First, before sees each request, and refuses it
+// with a status other than 0.
+func served(t *testing.T, r *v1alpha1.DeviceRoll, before func(request *http.Request) (status int)) *roll.Client {
 	var mutex sync.Mutex
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		mutex.Lock()
 		defer mutex.Unlock()
 		w.Header().Set("Content-Type", "application/json")
-		other()
+		if status := before(request); status != 0 {
+			w.WriteHeader(status)
+			return
+		}
 		if request.Method == http.MethodPut {
 			next := v1alpha1.DeviceRoll{}
 			_ = json.NewDecoder(request.Body).Decode(&next)
@@ -62,7 +67,9 @@ func served(t *testing.T, r *v1alpha1.DeviceRoll, other func()) *roll.Client {
 	return client
 }
 
-func works(t *testing.T) *roll.Client { return served(t, firmware("node-7"), func() {}) }
+func works(t *testing.T) *roll.Client {
+	return served(t, firmware("node-7"), func(*http.Request) int { return 0 })
+}
 
 // TestTimeout: the time to wait does not end the work on a node.
 func TestTimeout(t *testing.T) {
@@ -117,16 +124,92 @@ func TestReady(t *testing.T) {
 // TestSkippedMeanwhile: a node that is skipped while the command works on another is left alone.
 func TestSkippedMeanwhile(t *testing.T) {
 	file, r := filepath.Join(t.TempDir(), "log"), firmware("node-1", "node-2")
-	client := served(t, r, func() {
+	client := served(t, r, func(*http.Request) int {
 		if text, _ := os.ReadFile(file); len(text) > 0 && r.Spec.Skip == nil {
 			r.Spec.Skip, r.Status.Nodes[1].State, r.ResourceVersion = []string{"node-2"}, v1alpha1.RollSkipped, r.ResourceVersion+"1"
 		}
+		return 0
 	})
 	o := &options{command: "echo $NODE >>" + file}
 	var out bytes.Buffer
 	err := o.follow(t.Context(), cmdutil.Streams{Out: &out, Err: &out}, client, "firmware")
 	if text, _ := os.ReadFile(file); err != nil || string(text) != "node-1\n" {
 		t.Errorf("%v; the command worked on %q, and said\n%s", err, text, &out)
+	}
+}
+
+// TestAway: an API server that is away when the command ends does not make the work be done twice.
+func TestAway(t *testing.T) {
+	file, r, refused := filepath.Join(t.TempDir(), "log"), firmware("node-7"), 0
+	client := served(t, r, func(*http.Request) int {
+		if text, _ := os.ReadFile(file); len(text) == 0 || refused > 1 {
+			return 0
+		}
+		refused++
+		return http.StatusServiceUnavailable
+	})
+	o := &options{command: "echo $NODE >>" + file, patience: time.Minute}
+	var out bytes.Buffer
+	err := o.follow(t.Context(), cmdutil.Streams{Out: &out, Err: &out}, client, "firmware")
+	if text, _ := os.ReadFile(file); err != nil || string(text) != "node-7\n" || len(r.Spec.WorkDone) != 1 || r.Annotations[commandAnnotation] != "" {
+		t.Errorf("%v; the command worked on %q; the roll has %v, %v; it said\n%s", err, text, r.Spec.WorkDone, r.Annotations, &out)
+	}
+	if !strings.Contains(out.String(), "trying again for up to 1m0s") {
+		t.Errorf("it said\n%s", &out)
+	}
+}
+
+// TestTakenAway: a node that is taken, although the answer is lost, is this command's.
+func TestTakenAway(t *testing.T) {
+	file, r, lost := filepath.Join(t.TempDir(), "log"), firmware("node-7"), false
+	client := served(t, r, func(request *http.Request) int {
+		if lost || request.Method != http.MethodPut {
+			return 0
+		}
+		_ = json.NewDecoder(request.Body).Decode(r)
+		lost, r.ResourceVersion = true, r.ResourceVersion+"1"
+		return http.StatusServiceUnavailable
+	})
+	o := &options{command: "echo $NODE >>" + file, patience: time.Minute}
+	var out bytes.Buffer
+	err := o.follow(t.Context(), cmdutil.Streams{Out: &out, Err: &out}, client, "firmware")
+	if text, _ := os.ReadFile(file); err != nil || string(text) != "node-7\n" {
+		t.Errorf("%v; the command worked on %q, and said\n%s", err, text, &out)
+	}
+}
+
+// TestNotRecorded: when the API server stays away, the error has the command that records the work.
+func TestNotRecorded(t *testing.T) {
+	r := firmware("node-1", "node-7")
+	r.Spec.WorkDone = []string{"node-1"}
+	client := served(t, r, func(request *http.Request) int {
+		if request.Method == http.MethodGet && r.Annotations[commandAnnotation] != "" {
+			return http.StatusServiceUnavailable
+		}
+		return 0
+	})
+	err := (&options{command: "true"}).follow(t.Context(), cmdutil.Streams{Out: io.Discard, Err: io.Discard}, client, "firmware")
+	want := `kubectl patch deviceroll firmware --type merge -p '{"metadata":{"annotations":{"dra-steward.io/command":null}},"spec":{"workDone":["node-1","node-7"]}}'`
+	if err == nil || !strings.Contains(err.Error(), "the work on node-7 is done") || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
+// TestFollowAway: a read that fails does not end the waiting, unless the API server stays away.
+func TestFollowAway(t *testing.T) {
+	for patience, want := range map[time.Duration]bool{time.Minute: true, 0: false} {
+		r, reads := firmware(), 0
+		r.Status.CompletionTime = &metav1.Time{Time: time.Now()}
+		client := served(t, r, func(*http.Request) int {
+			if reads++; reads < 3 {
+				return http.StatusServiceUnavailable
+			}
+			return 0
+		})
+		o := &options{patience: patience}
+		if err := o.follow(t.Context(), cmdutil.Streams{Out: io.Discard, Err: io.Discard}, client, "firmware"); (err == nil) != want {
+			t.Errorf("%s: %v", patience, err)
+		}
 	}
 }
 

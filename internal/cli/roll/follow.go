@@ -2,17 +2,13 @@ package roll
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
-	"os/exec"
 	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/util/retry"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
@@ -32,9 +28,10 @@ func (o *options) follow(ctx context.Context, streams cmdutil.Streams, client *r
 	}
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
-	begin, last, warned := time.Now(), "", false
+	seen, away := shown{begin: time.Now()}, outage{patience: o.patience}
 	for {
 		r, err := client.GetRoll(ctx, name)
+		node := ""
 		switch {
 		case ctx.Err() != nil:
 			fmt.Fprintf(streams.Out, "the controller continues with deviceroll %s; to take its cordons back: %s roll --undo %[1]s\n", name, streams.Program())
@@ -42,29 +39,44 @@ func (o *options) follow(ctx context.Context, streams cmdutil.Streams, client *r
 		case apierrors.IsNotFound(err):
 			fmt.Fprintf(streams.Out, "deviceroll %s was deleted\n", name)
 			return cmdutil.ErrFindings
-		case err != nil:
-			return err
-		}
-		if line := roll.Progress(r); line != last {
-			fmt.Fprintf(streams.Out, "%s %s\n", time.Now().Format(time.TimeOnly), line)
-			last = line
-		}
-		if done, err := ended(r); done {
-			return err
-		}
-		if o.command != "" {
-			if err := o.runCommand(work, streams, client, r); err != nil {
+		case err == nil:
+			seen.show(streams, r)
+			if done, err := ended(r); done {
 				return err
 			}
+			node, err = o.take(work, streams, client, r)
 		}
-		if !warned && r.Status.ObservedGeneration == 0 && time.Since(begin) > unattended {
-			warned = true
-			fmt.Fprintln(streams.Err, "warning: no controller has processed it: is one installed, with controller.rolls.enabled?")
+		if err := away.over(streams, err, time.Now()); err != nil {
+			return err
+		}
+		if node != "" {
+			if err := o.runCommand(work, streams, client, r, node); err != nil {
+				return err
+			}
 		}
 		select {
 		case <-ctx.Done():
 		case <-ticker.C:
 		}
+	}
+}
+
+// shown is what a user has seen of a roll.
+type shown struct {
+	begin  time.Time
+	last   string
+	warned bool
+}
+
+// show prints how far a roll has come, unless that was printed last.
+func (s *shown) show(streams cmdutil.Streams, r *v1alpha1.DeviceRoll) {
+	if line := roll.Progress(r); line != s.last {
+		fmt.Fprintf(streams.Out, "%s %s\n", time.Now().Format(time.TimeOnly), line)
+		s.last = line
+	}
+	if !s.warned && r.Status.ObservedGeneration == 0 && time.Since(s.begin) > unattended {
+		s.warned = true
+		fmt.Fprintln(streams.Err, "warning: no controller has processed it: is one installed, with controller.rolls.enabled?")
 	}
 }
 
@@ -81,72 +93,4 @@ func ended(r *v1alpha1.DeviceRoll) (bool, error) {
 		return true, cmdutil.ErrFindings
 	}
 	return false, nil
-}
-
-// runCommand runs the command for the next node that is ready for it.
-func (o *options) runCommand(ctx context.Context, streams cmdutil.Streams, client *roll.Client, r *v1alpha1.DeviceRoll) error {
-	node := ready(r)
-	if node == "" {
-		return nil
-	}
-	if mine, err := o.take(ctx, streams, client, r, node); err != nil || !mine {
-		return err
-	}
-	fmt.Fprintf(streams.Out, "%s %s: %s\n", time.Now().Format(time.TimeOnly), node, o.command)
-	command := exec.CommandContext(ctx, "/bin/sh", "-c", o.command)
-	command.Env = append(command.Environ(), "NODE="+node)
-	command.Stdout, command.Stderr = streams.Out, streams.Err
-	if err := command.Run(); err != nil {
-		ended, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-		defer cancel()
-		err = errors.Join(err, update(ended, client, r.Name, func(*v1alpha1.DeviceRoll) {}))
-		return fmt.Errorf("--command on %s: %w; the node stays cordoned; run the command again, or dra-steward roll --undo %s", node, err, r.Name)
-	}
-	return update(ctx, client, r.Name, func(current *v1alpha1.DeviceRoll) { current.Spec.WorkDone = append(current.Spec.WorkDone, node) })
-}
-
-// ready is the next node that waits for the command, "" if there is none.
-func ready(r *v1alpha1.DeviceRoll) string {
-	for i := range r.Status.Nodes {
-		n := &r.Status.Nodes[i]
-		if n.State == v1alpha1.RollWorking && !r.Spec.Undo && !slices.Contains(r.Spec.Skip, n.Name) && !slices.Contains(r.Spec.WorkDone, n.Name) {
-			return n.Name
-		}
-	}
-	return ""
-}
-
-// commandAnnotation names the command that works on a node, and where it runs.
-const commandAnnotation = v1alpha1.Group + "/command"
-
-// take reports whether this command may work on a node: the roll has one that works at a time, and is as it was read.
-func (o *options) take(ctx context.Context, streams cmdutil.Streams, client *roll.Client, r *v1alpha1.DeviceRoll, node string) (bool, error) {
-	if by := r.Annotations[commandAnnotation]; by != "" {
-		if by != o.said {
-			fmt.Fprintf(streams.Err, "warning: a command works on %s; if it has ended, kubectl annotate deviceroll %s %s-\n", by, r.Name, commandAnnotation)
-		}
-		o.said = by
-		return false, nil
-	}
-	host, _ := os.Hostname()
-	metav1.SetMetaDataAnnotation(&r.ObjectMeta, commandAnnotation, fmt.Sprintf("%s, process %d of %s, since %s", node, os.Getpid(), host, time.Now().UTC().Format(time.RFC3339)))
-	_, err := client.UpdateRoll(ctx, r)
-	if apierrors.IsConflict(err) {
-		return false, nil // the roll has changed: look again
-	}
-	return err == nil, err
-}
-
-// update changes a roll after a command has ended.
-func update(ctx context.Context, client *roll.Client, name string, change func(*v1alpha1.DeviceRoll)) error {
-	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		current, err := client.GetRoll(ctx, name)
-		if err != nil {
-			return err
-		}
-		delete(current.Annotations, commandAnnotation)
-		change(current)
-		_, err = client.UpdateRoll(ctx, current)
-		return err
-	})
 }

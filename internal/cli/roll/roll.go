@@ -28,8 +28,10 @@ type options struct {
 	atATime, canary           int32
 	proof                     v1alpha1.RollProof
 	until, command            string
-	// said is the other command that was reported last.
-	said     string
+	// said is the other command that was reported last, taking what this one last wrote into the roll to take a node.
+	said, taking string
+	// patience is how long the command tries again while the API server is away.
+	patience time.Duration
 	timeouts [4]time.Duration
 	dry      cmdutil.DryRun
 	wait     bool
@@ -46,7 +48,7 @@ type options struct {
 
 // Command returns the command roll.
 func Command(streams cmdutil.Streams) *cobra.Command {
-	o := &options{}
+	o := &options{patience: patience}
 	c := &cobra.Command{
 		Use:   "roll DRIVER",
 		Short: "Maintain drivers and nodes one by one: drain the consumers first, replace the driver last",
@@ -79,7 +81,7 @@ Exit codes: 0 done (with --wait: complete), 1 held, timed out, or with --dry-run
 }
 
 func nodesCommand(streams cmdutil.Streams) *cobra.Command {
-	o := &options{work: true}
+	o := &options{work: true, patience: patience}
 	c := &cobra.Command{
 		Use:   "nodes [DRIVER]",
 		Short: "Drain nodes one by one for work on kernel or firmware",
