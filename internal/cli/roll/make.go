@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +16,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/ptr"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
@@ -27,27 +30,11 @@ func (o *options) wanted(args []string) (*v1alpha1.DeviceRoll, error) {
 	if len(args) > 0 {
 		r.Spec.Driver = args[0]
 	}
-	s := &r.Spec
-	if err := errors.Join(o.setWork(s), o.setNodes(s), o.setDrain(r)); err != nil {
+	if err := errors.Join(o.setWork(&r.Spec), o.setNodes(&r.Spec), o.set(r)); err != nil {
 		return nil, err
 	}
-	if o.atATime != 1 {
-		s.AtATime = &o.atATime
-	}
-	s.PerLabel, s.Canary = o.perLabel, o.canary
-	if p := o.proof; p.Namespace != "" || p.DeviceClassName != "" || p.Image != "" {
-		if p.Namespace == "" || p.DeviceClassName == "" || p.Image == "" {
-			return nil, errors.New("--proof-namespace, --proof-class, --proof-image: a proof needs all three")
-		}
-		s.Proof = &p
-	}
-	for i, into := range []**metav1.Duration{&s.Timeouts.Drain, &s.Timeouts.Driver, &s.Timeouts.Work, &s.Timeouts.Proof} {
-		if o.timeouts[i] != 0 {
-			*into = &metav1.Duration{Duration: o.timeouts[i]}
-		}
-	}
 	if r.Name = o.name; r.Name == "" {
-		r.Name = nameOf(*s)
+		r.Name = nameOf(r.Spec)
 	}
 	return r, nil
 }
@@ -97,17 +84,54 @@ func (o *options) setNodes(s *v1alpha1.DeviceRollSpec) error {
 	return nil
 }
 
+// set writes the settings whose flags were given.
+func (o *options) set(r *v1alpha1.DeviceRoll) error {
+	s := &r.Spec
+	if o.changed("at-a-time") {
+		s.AtATime = &o.atATime
+	}
+	if o.changed("per-label") {
+		s.PerLabel = o.perLabel
+	}
+	if o.changed("canary") {
+		s.Canary = o.canary
+	}
+	for i, into := range []**metav1.Duration{&s.Timeouts.Drain, &s.Timeouts.Driver, &s.Timeouts.Work, &s.Timeouts.Proof} {
+		if !o.changed(steps()[i] + "-timeout") {
+			continue
+		}
+		if *into = nil; o.timeouts[i] != 0 {
+			*into = &metav1.Duration{Duration: o.timeouts[i]}
+		}
+	}
+	return errors.Join(o.setProof(s), o.setDrain(r))
+}
+
+func (o *options) setProof(s *v1alpha1.DeviceRollSpec) error {
+	if !slices.ContainsFunc([]string{"proof-namespace", "proof-class", "proof-image", "proof-command"}, o.changed) {
+		return nil
+	}
+	proof := o.proof
+	if proof.Namespace == "" || proof.DeviceClassName == "" || proof.Image == "" {
+		return errors.New("--proof-namespace, --proof-class, --proof-image: a proof needs all three")
+	}
+	if s.Proof != nil && !o.changed("proof-command") {
+		proof.Command = s.Proof.Command
+	}
+	s.Proof = &proof
+	return nil
+}
+
 // setDrain writes how the devices are drained, as the flags of drain have it.
 func (o *options) setDrain(r *v1alpha1.DeviceRoll) error {
-	d := &v1alpha1.DeviceDrain{}
-	if err := o.Set(d, func(flag string) bool { return flag != "rate" || o.Rate != v1alpha1.DrainRate }); err != nil {
+	s := &r.Spec.Drain
+	d := &v1alpha1.DeviceDrain{ObjectMeta: metav1.ObjectMeta{Annotations: r.Annotations}, Spec: s.Of()}
+	if err := o.Set(d, o.changed); err != nil {
 		return err
 	}
 	r.Annotations = d.Annotations
-	r.Spec.Drain = v1alpha1.DrainSettings{
-		EvictionsPerMinute: d.Spec.EvictionsPerMinute, PodsWithoutController: d.Spec.PodsWithoutController,
-		WithPartitions: d.Spec.WithPartitions, Windows: d.Spec.Windows,
-	}
+	s.EvictionsPerMinute, s.PodsWithoutController = d.Spec.EvictionsPerMinute, d.Spec.PodsWithoutController
+	s.WithPartitions, s.Windows = d.Spec.WithPartitions, d.Spec.Windows
 	return nil
 }
 
@@ -122,8 +146,8 @@ func nameOf(s v1alpha1.DeviceRollSpec) string {
 	return strings.TrimRight(first[:min(len(first), 31)], "-") + "-" + hex.EncodeToString(sum[:4])
 }
 
-// create creates a roll, or shows the progress of one that exists.
-func create(ctx context.Context, streams cmdutil.Streams, client *roll.Client, wanted *v1alpha1.DeviceRoll) (*v1alpha1.DeviceRoll, error) {
+// create creates a roll, or goes on with one that exists.
+func (o *options) create(ctx context.Context, streams cmdutil.Streams, client *roll.Client, wanted *v1alpha1.DeviceRoll) (*v1alpha1.DeviceRoll, error) {
 	made, err := client.CreateRoll(ctx, wanted, false)
 	if err == nil {
 		fmt.Fprintf(streams.Out, "deviceroll %s created\n", made.Name)
@@ -132,18 +156,42 @@ func create(ctx context.Context, streams cmdutil.Streams, client *roll.Client, w
 	if !apierrors.IsAlreadyExists(err) {
 		return nil, noType(err)
 	}
+	err = retry.RetryOnConflict(retry.DefaultRetry, func() error { // with the status that the controller writes
+		made, err = o.again(ctx, streams, client, wanted)
+		return err
+	})
+	return made, err
+}
+
+// again writes the settings whose flags were given into the roll that exists.
+func (o *options) again(ctx context.Context, streams cmdutil.Streams, client *roll.Client, wanted *v1alpha1.DeviceRoll) (*v1alpha1.DeviceRoll, error) {
 	there, err := client.GetRoll(ctx, wanted.Name)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
+	}
+	proof := ptr.Deref(there.Spec.Proof, o.proof)
+	switch {
 	case there.Spec.Driver != wanted.Spec.Driver || !equality.Semantic.DeepEqual(there.Spec.Nodes, wanted.Spec.Nodes) ||
 		!equality.Semantic.DeepEqual(there.Spec.DriverPods, wanted.Spec.DriverPods) || !equality.Semantic.DeepEqual(there.Spec.NodeWork, wanted.Spec.NodeWork):
-		return nil, fmt.Errorf("DeviceRoll %s already exists for other work: choose another --name", wanted.Name)
+		return nil, fmt.Errorf("DeviceRoll %s already exists for other work: choose another --name", there.Name)
 	case there.Status.CompletionTime != nil:
-		return nil, fmt.Errorf("DeviceRoll %s is complete since %s: delete it (dra-steward roll --delete %[1]s) to roll again, or choose another --name", wanted.Name, there.Status.CompletionTime.UTC().Format(time.RFC3339))
+		return nil, fmt.Errorf("DeviceRoll %s is complete since %s: delete it (dra-steward roll --delete %[1]s) to roll again, or choose another --name", there.Name, there.Status.CompletionTime.UTC().Format(time.RFC3339))
+	case o.changed("proof-namespace") && o.proof.Namespace != proof.Namespace: // the controller looks for the pods of proofs in one namespace
+		return nil, fmt.Errorf("DeviceRoll %s already exists with --proof-namespace %q, which stays as it was created: leave the flag out, or choose another --name", there.Name, proof.Namespace)
 	}
-	fmt.Fprintf(streams.Out, "deviceroll %s already exists: %s\n", there.Name, roll.Progress(there))
-	return there, nil
+	changed := there.DeepCopy()
+	if err := o.set(changed); err != nil {
+		return nil, err
+	}
+	if equality.Semantic.DeepEqual(changed.Spec, there.Spec) && equality.Semantic.DeepEqual(changed.Annotations, there.Annotations) {
+		fmt.Fprintf(streams.Out, "deviceroll %s already exists: %s\n", there.Name, roll.Progress(there))
+		return there, nil
+	}
+	changed, err = client.UpdateRoll(ctx, changed)
+	if err == nil {
+		fmt.Fprintf(streams.Out, "deviceroll %s changed: %s\n", changed.Name, roll.Progress(changed))
+	}
+	return changed, err
 }
 
 // noType names the missing part where the API server does not know the type.

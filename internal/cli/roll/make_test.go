@@ -1,6 +1,7 @@
 package roll
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,11 +13,15 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 )
 
+// given reports which flags were given.
+func given(flags ...string) func(string) bool {
+	return func(flag string) bool { return slices.Contains(flags, flag) }
+}
+
 // TestWanted: flags become the roll that they describe, or an error that names the flag.
 func TestWanted(t *testing.T) {
 	of := func(change func(*options)) *options {
-		o := &options{driverPods: "gpu/app=driver", atATime: 1}
-		o.Rate = v1alpha1.DrainRate
+		o := &options{driverPods: "gpu/app=driver", changed: given()}
 		change(o)
 		return o
 	}
@@ -44,9 +49,9 @@ func TestWanted(t *testing.T) {
 		"until a condition's value": {work("condition=Ready=False"), v1alpha1.DeviceRollSpec{}, "--until"},
 		"until no condition":        {work("condition="), v1alpha1.DeviceRollSpec{}, "--until"},
 		"until a label":             {work("label=a=b"), v1alpha1.DeviceRollSpec{}, "--until"},
-		"half a proof":              {of(func(o *options) { o.proof.Image = "proof:1" }), v1alpha1.DeviceRollSpec{}, "--proof-namespace, --proof-class, --proof-image: a proof needs all three"},
+		"half a proof":              {of(func(o *options) { o.changed, o.proof.Image = given("proof-image"), "proof:1" }), v1alpha1.DeviceRollSpec{}, "--proof-namespace, --proof-class, --proof-image: a proof needs all three"},
 		"names and labels":          {of(func(o *options) { o.nodes, o.nodeLabels = []string{"a"}, "rack=r7" }), v1alpha1.DeviceRollSpec{}, "--nodes, --node-selector: one of them"},
-		"a timeout":                 {of(func(o *options) { o.timeouts[1] = time.Minute }), v1alpha1.DeviceRollSpec{DriverPods: pods, Timeouts: v1alpha1.RollTimeouts{Driver: &metav1.Duration{Duration: time.Minute}}}, ""},
+		"a timeout":                 {of(func(o *options) { o.changed, o.timeouts[1] = given("driver-timeout"), time.Minute }), v1alpha1.DeviceRollSpec{DriverPods: pods, Timeouts: v1alpha1.RollTimeouts{Driver: &metav1.Duration{Duration: time.Minute}}}, ""},
 	} {
 		got, err := tt.o.wanted([]string{"gpu.example.com"})
 		if tt.err != "" {
@@ -71,6 +76,7 @@ func TestNameOf(t *testing.T) {
 		"work":     {work: true, until: "condition=Done"},
 		"other":    {work: true, until: "annotation=a=b"},
 	} {
+		o.changed = given()
 		r, err := o.wanted([]string{"a.very.long.name.of.a.driver.gpu.example.com"})
 		again, _ := o.wanted([]string{"a.very.long.name.of.a.driver.gpu.example.com"})
 		if err != nil || r.Name != again.Name || len(r.Name) > 40 {

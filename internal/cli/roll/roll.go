@@ -36,6 +36,7 @@ type options struct {
 	dry      cmdutil.DryRun
 	wait     bool
 	timeout  time.Duration
+	changed  func(flag string) bool
 	// steering
 	output    string
 	noHeaders bool
@@ -55,7 +56,7 @@ func Command(streams cmdutil.Streams) *cobra.Command {
 		Long: `roll creates a DeviceRoll. Node by node, the controller drains the devices of the driver within
 PodDisruptionBudgets, deletes the pods of the driver or waits for their replacement, waits until the new
 pods publish as many devices as before, and uncordons the devices. It stops at the first node that fails. The same command
-again shows the progress.
+again writes the settings whose flags are given, and shows the progress.
 
 --continue, --skip, --pause, --resume, --undo and --delete act on an existing roll: name the roll, or
 the driver if that has one roll that is not complete.
@@ -68,7 +69,10 @@ Exit codes: 0 done (with --wait: complete), 1 held, timed out, or with --dry-run
   dra-steward roll --continue gpu.example.com
   dra-steward roll --skip node-3 gpu.example.com
   dra-steward roll --list`,
-		RunE: func(c *cobra.Command, args []string) error { return o.run(c.Context(), streams, args) },
+		RunE: func(c *cobra.Command, args []string) error {
+			o.changed = c.Flags().Changed
+			return o.run(c.Context(), streams, args)
+		},
 	}
 	o.addFlags(c)
 	o.addSteering(c)
@@ -94,7 +98,10 @@ variable NODE.`,
 		Example: `  dra-steward roll nodes gpu.example.com --nodes node-7 --command 'ssh "$NODE" sudo firmware-update' --wait
   dra-steward roll nodes gpu.example.com -l rack=r7 --until annotation=example.com/kernel=6.12
   dra-steward roll nodes --nodes node-7 --until condition=KernelIsCurrent`,
-		RunE: func(c *cobra.Command, args []string) error { return o.run(c.Context(), streams, args) },
+		RunE: func(c *cobra.Command, args []string) error {
+			o.changed = c.Flags().Changed
+			return o.run(c.Context(), streams, args)
+		},
 	}
 	o.addFlags(c)
 	o.addSteering(c)
@@ -121,7 +128,7 @@ func (o *options) addFlags(c *cobra.Command) {
 	f.StringArrayVar(&o.proof.Command, "proof-command", nil, "one argument of the command of the pod of --proof-namespace (repeatable; default: the image's)")
 	o.addTimeouts(f)
 	f.Int32Var(&o.Rate, "rate", v1alpha1.DrainRate, "maximum number of evictions per minute and node (1 to 6000)")
-	f.StringArrayVar(&o.Windows, "window", nil, `evict pods, and begin nodes, only in this time of the week, such as "Sat,Sun 22:00-06:00 Europe/Berlin"; can be repeated`)
+	f.StringArrayVar(&o.Windows, "window", nil, `evict pods, and begin nodes, only in this time of the week, such as "Sat,Sun 22:00-06:00 Europe/Berlin"; can be repeated; "" removes all`)
 	f.BoolVar(&o.EvictBare, "evict-pods-without-controller", false, "also evict pods without a controller that replaces them")
 	f.BoolVar(&o.WithPartitions, "with-partitions", false, "also drain the devices that share counters with these")
 	f.StringVar(&o.Acknowledged, "acknowledge", "", `maximum impact of the nodes that are drained at a time, above the thresholds of the site: "pods<=40"`)
@@ -133,8 +140,11 @@ func (o *options) addFlags(c *cobra.Command) {
 	cmdutil.CompleteWith(c, "proof-namespace", o.CompleteKind("namespace"))
 }
 
+// steps are those of a node that have a timeout.
+func steps() []string { return []string{"drain", "driver", "work", "proof"} }
+
 func (o *options) addTimeouts(f *pflag.FlagSet) {
-	for i, step := range []string{"drain", "driver", "work", "proof"} {
+	for i, step := range steps() {
 		cmdutil.DurationVar(f, &o.timeouts[i], step+"-timeout", 0, "maximum duration of the step "+step+" on one node; after that, the node fails; 0 = the default")
 	}
 }
@@ -193,7 +203,7 @@ func (o *options) run(ctx context.Context, streams cmdutil.Streams, args []strin
 	if o.dry != "" {
 		return o.plan(ctx, streams, client, wanted)
 	}
-	made, err := create(ctx, streams, client, wanted)
+	made, err := o.create(ctx, streams, client, wanted)
 	if err != nil {
 		return err
 	}
