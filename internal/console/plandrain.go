@@ -219,11 +219,11 @@ func (p planner) cancel(ctx context.Context) (*plan, error) {
 		return pl, nil
 	}
 	pl.Sections[0].Lines = append(pl.Sections[0].Lines, "no more pods are evicted; those that have left stay away",
-		fmt.Sprintf("the cordon is removed: %s can be allocated again, unless other taints keep claims away", plural.Of(int(d.Status.Counts.Devices), "device")))
+		fmt.Sprintf("the controller removes the cordon: %s can be allocated again, unless other taints keep claims away", plural.Of(int(d.Status.Counts.Devices), "device")))
 	pl.try(p.options.Writer.DeleteDrain(ctx, d, true))
 	pl.write = func(ctx context.Context) (string, error) {
 		_, err := p.options.Writer.DeleteDrain(ctx, d, false)
-		return fmt.Sprintf("devicedrain %s deleted; its cordon is removed", d.Name), err
+		return fmt.Sprintf("devicedrain %s deleted; the controller removes its cordon", d.Name), err
 	}
 	return pl, nil
 }

@@ -416,7 +416,7 @@ func TestDrain(t *testing.T) {
 	for _, step := range []struct {
 		verb, word, want string
 		paused           bool
-	}{{"pause", "--pause", "no more pods are evicted", false}, {"continue", "--resume", "blocked NoController: team-a/train-a", true}, {"cancel", "--cancel", "the cordon is removed", true}} {
+	}{{"pause", "--pause", "no more pods are evicted", false}, {"continue", "--resume", "blocked NoController: team-a/train-a", true}, {"cancel", "--cancel", "the controller removes the cordon", true}} {
 		d.Spec.Paused = step.paused
 		page := answer(w.handler, "GET", "/drain?name="+d.Name, w.user).Body.String()
 		if !strings.Contains(page, `data-verb="`+step.verb+`"`) {

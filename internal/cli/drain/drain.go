@@ -109,7 +109,7 @@ func (o *drainOptions) addFlags(c *cobra.Command) {
 	f.BoolVarP(&o.watch, "watch", "w", false, "with --list: after the drains, print those that change")
 	f.BoolVar(&o.pause, "pause", false, "pause the named drains: stop evictions, keep the cordon")
 	f.BoolVar(&o.resume, "resume", false, "resume the named drains")
-	f.BoolVar(&o.cancel, "cancel", false, "delete the named drains and remove their cordon")
+	f.BoolVar(&o.cancel, "cancel", false, "delete the named drains; the controller removes their cordons")
 	c.MarkFlagsMutuallyExclusive("list", "pause", "resume", "cancel", "dry-run")
 	cmdutil.Complete(c, "output", cmdutil.OutputFormats(listFormats()...))
 	cmdutil.CompleteWith(c, "driver", o.read.CompleteKind("driver"))
@@ -160,7 +160,11 @@ func runDrain(ctx context.Context, streams cmdutil.Streams, o drainOptions, args
 	case o.list:
 		return o.listDrains(ctx, streams, client)
 	case o.pause || o.resume || o.cancel:
-		return o.steer(ctx, streams, client, args)
+		if err := o.steer(ctx, streams, client, args); err != nil || !o.cancel {
+			return err
+		}
+		checkLifted(ctx, streams, config, args)
+		return nil
 	}
 	return o.drain(ctx, streams, config, client, args)
 }

@@ -112,7 +112,7 @@ func (o drainOptions) steer(ctx context.Context, streams cmdutil.Streams, client
 			if err := client.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 				return err
 			}
-			fmt.Fprintf(streams.Out, "devicedrain %s deleted; its cordon is removed\n", name)
+			fmt.Fprintf(streams.Out, "devicedrain %s deleted; the controller removes its cordon\n", name)
 			continue
 		}
 		if err := clusterwrite.Pause(ctx, client, name, o.pause, false); err != nil {

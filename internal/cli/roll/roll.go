@@ -161,7 +161,7 @@ func (o *options) addSteering(c *cobra.Command) {
 	f.BoolVar(&o.pause, "pause", false, "begin no further node and evict no further pods")
 	f.BoolVar(&o.resume, "resume", false, "undo --pause and --undo")
 	f.BoolVar(&o.undo, "undo", false, "take back all cordons of the roll, and begin no further node")
-	f.BoolVar(&o.remove, "delete", false, "delete the roll, which takes back its cordons")
+	f.BoolVar(&o.remove, "delete", false, "delete the roll; the controller takes its cordons back")
 	c.MarkFlagsMutuallyExclusive("list", "continue", "skip", "pause", "resume", "undo", "delete", "dry-run")
 }
 

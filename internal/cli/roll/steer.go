@@ -59,7 +59,7 @@ func (o *options) steer(ctx context.Context, streams cmdutil.Streams, client *ro
 		if err := client.DeleteRoll(ctx, name); err != nil {
 			return err
 		}
-		fmt.Fprintf(streams.Out, "deviceroll %s deleted; its cordons are taken back\n", name)
+		fmt.Fprintf(streams.Out, "deviceroll %s deleted; the controller takes its cordons back\n", name)
 		return nil
 	}
 	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -81,7 +81,7 @@ func (o *options) steer(ctx context.Context, streams cmdutil.Streams, client *ro
 	case o.pause:
 		did = "paused"
 	case o.undo:
-		did = "undone: its cordons are taken back; the pods of the driver stay as they are"
+		did = "undone: the controller takes its cordons back; the pods of the driver stay as they are"
 	case len(o.skip) > 0:
 		did = "leaves out " + strings.Join(o.skip, ", ")
 	}

@@ -85,7 +85,7 @@ func TestBrowserWrites(t *testing.T) {
 	w.awaitDevice(from, "free, noschedule")
 	w.awaitDevice(to, "held")
 	w.Navigate("/drains")
-	w.changes(fmt.Sprintf(`button[data-verb="cancel"][aria-label="cancel drain %s"]`, name), "devicedrain "+name+" deleted", "the cordon is removed")
+	w.changes(fmt.Sprintf(`button[data-verb="cancel"][aria-label="cancel drain %s"]`, name), "devicedrain "+name+" deleted", "the controller removes the cordon")
 	w.Navigate(devices)
 	w.awaitDevice(from, "free")
 }
