@@ -50,16 +50,18 @@ func existing(t *testing.T, r *v1alpha1.DeviceRoll) (_ *roll.Client, writes *int
 	return client, writes
 }
 
+// halfway is a roll with settings, and its proof.
+func halfway() (*v1alpha1.DeviceRoll, v1alpha1.RollProof) {
+	r := &v1alpha1.DeviceRoll{TypeMeta: metav1.TypeMeta{Kind: "DeviceRoll", APIVersion: v1alpha1.APIVersion}, ObjectMeta: metav1.ObjectMeta{Name: "gpu"}}
+	proof := v1alpha1.RollProof{Namespace: "proofs", DeviceClassName: "gpu", Image: "proof:1", Command: []string{"true"}}
+	r.Spec = v1alpha1.DeviceRollSpec{Driver: "gpu.example.com", DriverPods: &v1alpha1.RollDriverPods{Namespace: "gpu", Labels: map[string]string{"app": "driver"}},
+		AtATime: ptr.To[int32](2), PerLabel: "topology.kubernetes.io/zone", Canary: 1, Proof: proof.DeepCopy(), Continue: 3}
+	r.Spec.Drain.EvictionsPerMinute, r.Spec.Timeouts.Drain = ptr.To[int32](30), &metav1.Duration{Duration: time.Hour}
+	return r, proof
+}
+
 // TestAgain: the same command again writes the settings whose flags are given, and keeps the others.
 func TestAgain(t *testing.T) {
-	zone, proof := "topology.kubernetes.io/zone", v1alpha1.RollProof{Namespace: "proofs", DeviceClassName: "gpu", Image: "proof:1", Command: []string{"true"}}
-	there := func() *v1alpha1.DeviceRoll {
-		r := &v1alpha1.DeviceRoll{TypeMeta: metav1.TypeMeta{Kind: "DeviceRoll", APIVersion: v1alpha1.APIVersion}, ObjectMeta: metav1.ObjectMeta{Name: "gpu"}}
-		r.Spec = v1alpha1.DeviceRollSpec{Driver: "gpu.example.com", DriverPods: &v1alpha1.RollDriverPods{Namespace: "gpu", Labels: map[string]string{"app": "driver"}},
-			AtATime: ptr.To[int32](2), PerLabel: zone, Canary: 1, Proof: proof.DeepCopy(), Continue: 3}
-		r.Spec.Drain.EvictionsPerMinute, r.Spec.Timeouts.Drain = ptr.To[int32](30), &metav1.Duration{Duration: time.Hour}
-		return r
-	}
 	for name, tt := range map[string]struct {
 		give func(*options)
 		want func(*v1alpha1.DeviceRoll)
@@ -85,10 +87,11 @@ func TestAgain(t *testing.T) {
 		"other pods":    {func(o *options) { o.driverPods = "gpu/app=other" }, nil, "gpu already exists for other work"},
 		"a wrong limit": {func(o *options) { o.changed, o.Acknowledged = given("acknowledge"), "pods" }, nil, "--acknowledge"},
 	} {
+		r, proof := halfway()
+		want := r.DeepCopy()
 		o := &options{name: "gpu", driverPods: "gpu/app=driver", proof: proof, changed: given("proof-namespace", "proof-class", "proof-image")}
 		o.proof.Command = nil
 		tt.give(o)
-		r, want := there(), there()
 		client, writes := existing(t, r)
 		wanted, err := o.wanted([]string{"gpu.example.com"})
 		var out bytes.Buffer
