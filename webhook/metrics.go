@@ -55,7 +55,7 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 		}, []string{"default", "result"}),
 		policies: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dra_steward_policy_results_total",
-			Help: "Results of policies, by code, mode and result (violation, stored: the stored object has it already, error, timeout).",
+			Help: "Results of policies, by code, mode and result (violation, stored: the stored object has it already, error, timeout, and of objects that policies cannot be evaluated for, too-large and unreadable).",
 		}, []string{"code", "mode", "result"}),
 		asked: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dra_steward_policy_evaluations_total",
@@ -174,8 +174,13 @@ func (m *Metrics) countPolicies(d policy.Decision) {
 	}
 	for _, f := range d.Failures {
 		result := "error"
-		if f.TimedOut {
+		switch {
+		case f.TimedOut:
 			result = "timeout"
+		case f.TooLarge:
+			result = "too-large"
+		case f.Unreadable:
+			result = "unreadable"
 		}
 		m.policies.WithLabelValues(f.Code, string(f.Mode), result).Inc()
 	}

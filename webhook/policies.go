@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"net/http"
 	"strings"
 	"sync"
@@ -29,7 +30,7 @@ type policyConfigMaps struct {
 // rest. check returns the problem that the policies have once a ConfigMap is stored, and runs their tests only if
 // runTests is true.
 //
-// A caller without a client certificate can be any pod. Its policies are compiled up to 32 KiB and 32 levels of brackets,
+// A caller without a client certificate can be any pod. Its policies are compiled up to 32 KiB and 12 levels of brackets,
 // one ConfigMap at a time: a compiler may need seconds for that, and minutes for more. Others are admitted. Their
 // tests do not run: what a test costs in memory has no bound. Whatever is admitted is checked again, with its
 // tests, before it comes into force.
@@ -40,8 +41,11 @@ func PolicyConfigMaps(next admission.Handler, check func(ctx context.Context, st
 // What a ConfigMap has at most, in bytes and in levels of brackets, whose policies are compiled for any caller.
 const (
 	maxCompiled = 32 << 10
-	maxBrackets = 32
+	maxBrackets = 12
 )
+
+// laterChecks is the warning to a caller whose policies are not compiled.
+const laterChecks = "dra-steward checks these policies when it loads them: run dra-steward policy test first"
 
 // laterTests is the warning to a caller whose tests do not run.
 const laterTests = "dra-steward runs the tests of these policies when it loads them, and does not load policies that fail: run dra-steward policy test first"
@@ -54,16 +58,19 @@ func (p *policyConfigMaps) Handle(ctx context.Context, req admission.Request) ad
 	if cheap(ctx) {
 		return admission.Allowed("") // it is checked again before it is loaded
 	}
-	known := authenticated(ctx)
-	if !known {
-		if len(req.Object.Raw) > maxCompiled || brackets(req.Object.Raw) > maxBrackets || !p.checking.TryLock() {
-			return admission.Allowed("").WithWarnings(named("dra-steward checks these policies when it loads them: run dra-steward policy test first", ruleid.PolicyConfigMap))
-		}
-		defer p.checking.Unlock()
+	known, later := authenticated(ctx), admission.Allowed("").WithWarnings(named(laterChecks, ruleid.PolicyConfigMap))
+	if !known && len(req.Object.Raw) > maxCompiled {
+		return later
 	}
 	var configMap corev1.ConfigMap
 	if err := json.Unmarshal(req.Object.Raw, &configMap); err != nil {
 		return errored(p.redactError(ctx, err))
+	}
+	if !known {
+		if deep(configMap) || !p.checking.TryLock() {
+			return later
+		}
+		defer p.checking.Unlock()
 	}
 	configMap.Namespace, configMap.Name = req.Namespace, req.Name
 	err := p.check(ctx, &configMap, known)
@@ -94,17 +101,50 @@ func hasTests(c corev1.ConfigMap) bool {
 	return false
 }
 
-// brackets returns how deep the brackets of a text are nested, those in strings and comments included.
-func brackets(text []byte) (deepest int) {
-	depth := 0
-	for _, c := range text {
+// deep reports whether a policy of a ConfigMap may keep a compiler busy: its time doubles with each level of brackets.
+func deep(c corev1.ConfigMap) bool {
+	for _, text := range c.Data {
+		if brackets(text) > maxBrackets {
+			return true
+		}
+	}
+	return false
+}
+
+// brackets returns how deep the brackets of a policy are nested, without those in strings and comments. In a template string
+// there can be any.
+func brackets(text string) (deepest int) {
+	for depth := 0; text != ""; {
+		c := text[0]
+		text = text[1:]
 		switch c {
 		case '(', '[', '{':
 			depth++
 			deepest = max(deepest, depth)
 		case ')', ']', '}':
 			depth = max(0, depth-1)
+		case '#':
+			_, text, _ = strings.Cut(text, "\n")
+		case '`':
+			_, text, _ = strings.Cut(text, "`")
+		case '"':
+			text = afterString(text)
+		case '$':
+			return math.MaxInt
 		}
 	}
 	return deepest
+}
+
+// afterString returns what follows a string, which ends with its line at the latest.
+func afterString(text string) string {
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '\\':
+			i++
+		case '"', '\n':
+			return text[i+1:]
+		}
+	}
+	return ""
 }

@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"encoding/json"
+	"math"
 	"strings"
 	"testing"
 
@@ -33,7 +34,7 @@ func storing(t *testing.T, text string, files ...string) admission.Request {
 func TestPoliciesOfStrangers(t *testing.T) {
 	stranger := context.WithValue(t.Context(), admittedKey{}, admitted{held: &resources{}})
 	server := context.WithValue(t.Context(), admittedKey{}, admitted{held: &resources{}, authenticated: true})
-	long, deep := strings.Repeat("#", maxCompiled), strings.Repeat("[", maxBrackets)+strings.Repeat("]", maxBrackets)
+	long, deep := strings.Repeat("#", maxCompiled), strings.Repeat("[", maxBrackets+1)+strings.Repeat("]", maxBrackets+1)
 	const later, tests = "checks these policies when it loads them", "runs the tests of these policies when it loads them"
 	for name, tt := range map[string]struct {
 		ctx            context.Context
@@ -46,6 +47,7 @@ func TestPoliciesOfStrangers(t *testing.T) {
 		"a stranger, with tests":     {stranger, storing(t, "#", "a.rego", "a_test.rego"), true, false, tests},
 		"a stranger, with much text": {stranger, storing(t, long, "a.rego"), false, false, later},
 		"a stranger, deeply nested":  {stranger, storing(t, deep, "a.rego"), false, false, later},
+		"a stranger, hidden nesting": {stranger, storing(t, strings.ReplaceAll(deep+"[]", "[", "[ # ]\n"), "a.rego"), false, false, later},
 	} {
 		checked := false
 		response := PolicyConfigMaps(nil, func(_ context.Context, _ *corev1.ConfigMap, runTests bool) error {
@@ -81,5 +83,27 @@ func TestOneStrangerAtATime(t *testing.T) {
 	handler.Handle(stranger, storing(t, "#", "a.rego"))
 	if checks != 2 {
 		t.Errorf("%d checks", checks)
+	}
+}
+
+// TestBrackets: brackets in strings and comments count for nothing, so that they hide none.
+func TestBrackets(t *testing.T) {
+	for text, want := range map[string]int{
+		"":                            0,
+		"f([{1}])":                    3,
+		"[] [] [[]]":                  2,
+		"[ # ]\n[ # ]\n[":             3,
+		"[\"]\"[\"\\\"]]]\"[":         3,
+		"[\"]]\n[[":                   3,
+		"[`]\n\"]`[":                  2,
+		"[`]":                         1,
+		"]]] [":                       1,
+		`x := $"{f([1])}"`:            math.MaxInt,
+		`msg := "costs 5 $ (a lot)"`:  0,
+		"# package dra.custom.a [[[[": 0,
+	} {
+		if got := brackets(text); got != want {
+			t.Errorf("%q: %d, want %d", text, got, want)
+		}
 	}
 }

@@ -83,7 +83,7 @@ func (t timely) Handle(ctx context.Context, req admission.Request) admission.Res
 		}
 	case <-ctx.Done():
 	}
-	return t.late(a)
+	return t.late(ctx, a)
 }
 
 // marked adds to the answer to a request that only what costs little was checked.
@@ -98,8 +98,11 @@ func (t timely) marked(a admitted, response admission.Response) admission.Respon
 	return response
 }
 
-// late is the answer to a request whose check takes too long.
-func (t timely) late(a admitted) admission.Response {
+// late is the answer to a request whose check takes too long. A client that has given up reads none, and does not count.
+func (t timely) late(ctx context.Context, a admitted) admission.Response {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Allowed: a.mayPass, Result: tooLate()}}
+	}
 	if a.mayPass {
 		return t.metrics.unchecked(t.endpoint, "deadline")
 	}

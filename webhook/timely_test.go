@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -50,6 +52,30 @@ func TestTimely(t *testing.T) {
 	admits := func(context.Context, admission.Request) admission.Response { return admission.Allowed("") }
 	if response := answered(ended{t.Context()}, admits); response.Allowed {
 		t.Error("an answer that comes with the deadline admits")
+	}
+}
+
+// TestClientGivesUp: a request whose client has given up counts neither as refused nor as admitted without all checks.
+func TestClientGivesUp(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	metrics, err := NewMetrics(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, mayPass := range []bool{false, true} {
+		ctx, cancel := context.WithCancel(t.Context())
+		held := &resources{}
+		held.use()
+		handler := timely{log: logr.Discard(), endpoint: "validate", metrics: metrics, next: admission.HandlerFunc(func(ctx context.Context, _ admission.Request) admission.Response {
+			cancel()
+			<-ctx.Done()
+			return admission.Allowed("")
+		})}
+		handler.Handle(context.WithValue(ctx, admittedKey{}, admitted{held: held, mayPass: mayPass}), admission.Request{})
+		held.end()
+	}
+	if n := testutil.ToFloat64(metrics.refused.WithLabelValues("validate", "deadline")) + testutil.ToFloat64(metrics.passed.WithLabelValues("validate", "deadline")); n != 0 {
+		t.Errorf("%v requests count", n)
 	}
 }
 

@@ -19,6 +19,9 @@ const (
 
 // A Shared makes pods and claims share what they have in common: pods what their controller takes from its template,
 // claims what they have from theirs, and both names that many objects have. The zero value is ready for concurrent use.
+//
+// With 5,000 nodes the webhook keeps 96 MiB of claims and pods instead of 120 (TestHeap in test/scale/measure), a tenth of
+// what it keeps, for 4 µs a pod and its claim. Delete it when client-go decodes objects with shared strings.
 type Shared struct {
 	mutex   sync.Mutex
 	strings recent[string, string]

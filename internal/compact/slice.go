@@ -10,6 +10,9 @@ import (
 // Slice makes the devices of a slice share equal strings and equal capacities. The devices of a node are mostly
 // alike, and a decoder makes a copy for each. Nothing else may use the slice during the call, and no part of it may
 // change later.
+//
+// The slices of 5,000 nodes take 136 MiB instead of 172 (TestHeap in test/scale/measure). Delete it when client-go decodes
+// objects with shared strings.
 func Slice(slice *resourceapi.ResourceSlice) {
 	devices := slice.Spec.Devices
 	if len(devices) < 2 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/dra-steward/dra-steward/internal/schemaregexp"
 	"github.com/dra-steward/dra-steward/policies/parameters"
 )
 
@@ -135,6 +136,7 @@ func compile(document map[string]any) (*jsonschema.Schema, error) {
 	compiler := jsonschema.NewCompiler()
 	compiler.DefaultDraft(jsonschema.Draft2020)
 	compiler.UseLoader(nowhere{})
+	compiler.UseRegexpEngine(schemaregexp.Compile)
 	compiler.AssertFormat()
 	for _, format := range formats {
 		compiler.RegisterFormat(&format)

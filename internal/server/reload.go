@@ -169,8 +169,11 @@ func agree(file config.File, files policyload.Files) error {
 	if file.Name != "" {
 		file.Name = filepath.Base(file.Name) // the author of a ConfigMap does not know our folders
 	}
-	_, err := policyload.NewReviewer(file, files, -1)
-	return err
+	if _, err := policyload.NewReviewer(file, files, -1); err != nil {
+		return err
+	}
+	_, err := policyload.NewGuardEngine(files.Set, file.StewardConfiguration, -1)
+	return file.Locate(err)
 }
 
 // run follows the file until ctx ends.

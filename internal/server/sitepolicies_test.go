@@ -162,6 +162,23 @@ func TestStartWithReplacedPolicy(t *testing.T) {
 	}
 }
 
+// TestReplacedGuardPolicy: policies that the guard cannot use with the thresholds of the file are refused before they are stored.
+func TestReplacedGuardPolicy(t *testing.T) {
+	text, err := policies.Files.ReadFile("rule-impact/policy.rego")
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := policy.Parse(t.Context(), policy.Library(), policy.Collection{Name: "site", Files: fstest.MapFS{"a.rego": {Data: []byte(strings.ReplaceAll(string(text), "maxPercent", "mostPercent"))}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newCluster(t, stored(ownPolicy("max")))
+	c.configure("guard: {thresholds: {percent: 10}}")
+	if err := c.site().agrees(policyload.Files{Set: set}); err == nil || !strings.Contains(err.Error(), "DRA-RULE-004") {
+		t.Error(err)
+	}
+}
+
 // TestRenamedParameter: a file and policies that fit only each other come into force together. Until then the metric tells
 // that the file is refused.
 func TestRenamedParameter(t *testing.T) {

@@ -53,6 +53,7 @@ func TestCompileRefuses(t *testing.T) {
 		"misspelled field of METADATA": {source(strings.Replace(header, "severity", "severty", 1) + rule), []string{"severty"}},
 		"parameter without default":    {source(strings.Replace(header, "package", "#   parameters: {type: object, properties: {x: {type: string}}}\npackage", 1) + rule), []string{"properties.x", "default"}},
 		"default of another type":      {source(strings.Replace(header, "package", "#   parameters: {type: object, properties: {x: {type: string, default: 1}}}\npackage", 1) + rule), []string{"got number, want string"}},
+		"schema with a large pattern":  {source(strings.Replace(header, "package", "#   parameters: {type: object, properties: {x: {type: string, default: a, pattern: '(abc){1000}'}}}\npackage", 1) + rule), []string{"is too large"}},
 		"schema that reads files":      {source(strings.Replace(header, "package", "#   parameters: {type: object, $ref: 'file:///etc/passwd'}\npackage", 1) + rule), []string{"cannot refer to another file"}},
 		"failing test":                 {source(header+rule, "package dra.custom.test_test\ntest_a if { 1 == 2 }\n"), []string{"test/a/policy_test.rego:2", "dra.custom.test_test.test_a", "fails"}},
 		"skipped test":                 {source(header+rule, "package dra.custom.test_test\ntodo_test_a if { 1 == 1 }\n"), []string{"is skipped"}},

@@ -125,7 +125,7 @@ func (e *Engine) Evaluate(ctx context.Context, req Request) Decision {
 
 // decide evaluates.
 func (e *Engine) decide(ctx context.Context, group *group, req Request, in scope) Decision {
-	ctx, cancel := context.WithTimeout(ctx, e.timeout)
+	ctx, cancel := e.within(ctx)
 	defer cancel()
 	decision := group.evaluate(ctx, subjectOf(req, in))
 	if len(decision.Failures) > 0 && !mayDeny(req) {
@@ -136,6 +136,20 @@ func (e *Engine) decide(ctx context.Context, group *group, req Request, in scope
 	e.ratchet(ctx, &decision, req, in)
 	decision.Messages = groupMessages(decision.Violations)
 	return decision
+}
+
+// answerTime is kept of the time that a caller waits, for an answer that says what has not been evaluated.
+const answerTime = 20 * time.Millisecond
+
+// within returns a context for an evaluation, which ends before its caller stops waiting.
+func (e *Engine) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	within, cancel := context.WithTimeout(ctx, e.timeout)
+	deadline, is := ctx.Deadline()
+	if !is {
+		return within, cancel
+	}
+	within, end := context.WithDeadline(within, deadline.Add(-answerTime))
+	return within, func() { end(); cancel() }
 }
 
 // failed is the decision about a write for which no policy of the group was evaluated.

@@ -1,6 +1,7 @@
 package policy_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -296,4 +297,18 @@ func TestDeadline(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 	t.Logf("ended after %v", time.Since(begin))
+}
+
+// TestEndsBeforeTheCaller: an evaluation that takes too long ends while its caller still waits, so that the caller reads what
+// follows from the mode of the policy.
+func TestEndsBeforeTheCaller(t *testing.T) {
+	e := engine(t, policy.Settings{Timeout: time.Minute}, source(header+loop()))
+	for _, wait := range []time.Duration{300 * time.Millisecond, 10 * time.Millisecond} {
+		ctx, cancel := context.WithTimeout(t.Context(), wait)
+		d := e.Evaluate(ctx, writing(asking(resourceapi.DeviceToleration{})))
+		if len(d.Failures) != 1 || !d.Failures[0].TimedOut || wait > 100*time.Millisecond && ctx.Err() != nil {
+			t.Errorf("%s: %+v, %v", wait, d, ctx.Err())
+		}
+		cancel()
+	}
 }

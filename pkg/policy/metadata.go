@@ -14,6 +14,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/schemaregexp"
 )
 
 // Mode is the effect of the violations that a policy reports.
@@ -270,6 +271,7 @@ func (m *Metadata) compileParameters() error {
 	}
 	compiler := jsonschema.NewCompiler()
 	compiler.UseLoader(noLoader{})
+	compiler.UseRegexpEngine(schemaregexp.Compile)
 	if err := compiler.AddResource(m.Code+".json", document); err != nil {
 		return err
 	}

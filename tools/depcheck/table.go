@@ -145,6 +145,7 @@ var Packages = map[string]Package{
 	"internal/reconcile":        {Floor: 1, Never: []string{controllerRuntime, opa}},
 	"internal/version":          {Floor: 1, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"internal/fairqueue":        {Floor: 1, Never: []string{clientGo, controllerRuntime}},
+	"internal/schemaregexp":     {Floor: 1, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"internal/ruleid":           {Floor: 1, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"internal/remerge":          {Floor: 1, Importers: []string{"internal/clusterread", "pkg/tracker"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"internal/natural":          {Floor: 1, Never: []string{clientGo, controllerRuntime}, Pure: true},
