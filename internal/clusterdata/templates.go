@@ -13,8 +13,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// templatesPage is how many templates are read at once.
-const templatesPage = 500
+// templatesPage is how many templates are read at once. Tenants write them, of up to 1.5 MiB each, and the list of a page is
+// in memory as a whole.
+const templatesPage = 20
 
 // Templates knows how old the ResourceClaimTemplates are that make claims. It reads them
 // when it is asked, which is only about claims that a policy denies.
