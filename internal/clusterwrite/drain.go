@@ -182,7 +182,7 @@ func Pauses(d *v1alpha1.DeviceDrain, paused bool) bool {
 	return d.Spec.Paused != paused || paused && d.Annotations[v1alpha1.PausedByAnnotation] != ""
 }
 
-// Pause pauses a drain until it is told to go on, or makes it go on. One that is so already is not written. The controller
+// Pause pauses a drain until a user lets it go on, or makes it go on. One that is so already is not written. The controller
 // writes its status at the same time: a conflict with that is tried again.
 func Pause(ctx context.Context, client *drain.Client, name string, paused, dry bool) error {
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {

@@ -138,7 +138,7 @@ func (e *Engine) decide(ctx context.Context, group *group, req Request, in scope
 	return decision
 }
 
-// answerTime is kept of the time that a caller waits, for an answer that says what has not been evaluated.
+// answerTime is kept of the time that a caller waits, for an answer that names what has not been evaluated.
 const answerTime = 20 * time.Millisecond
 
 // within returns a context for an evaluation, which ends before its caller stops waiting.
