@@ -46,6 +46,7 @@ func TestPoliciesOfStrangers(t *testing.T) {
 		"a stranger":                 {stranger, storing(t, "#", "a.rego"), true, false, ""},
 		"a stranger, with tests":     {stranger, storing(t, "#", "a.rego", "a_test.rego"), true, false, tests},
 		"a stranger, with much text": {stranger, storing(t, long, "a.rego"), false, false, later},
+		"a stranger, a deep schema":  {stranger, storing(t, deep, "a.schema.json"), true, false, ""},
 		"a stranger, deeply nested":  {stranger, storing(t, deep, "a.rego"), false, false, later},
 		"a stranger, hidden nesting": {stranger, storing(t, strings.ReplaceAll(deep+"[]", "[", "[ # ]\n"), "a.rego"), false, false, later},
 	} {
