@@ -366,20 +366,28 @@ func TestLargestPod(t *testing.T) {
 		return Input{Check: check, Input: podresources.Input{Pods: []*corev1.Pod{large}, Checkpoint: []checkpoint.Claim{onNode},
 			Claims: []*resourceapi.ResourceClaim{claimOf("prepared", prepared), claimOf("allocated", allocated)}}}
 	}
-	perDevice := func(containers int) time.Duration {
+	perDevice := func(containers int) func() time.Duration {
 		in, best := pod(containers), time.Hour
-		for started := time.Now(); time.Since(started) < 300*time.Millisecond; {
-			begun := time.Now()
-			holdings := podresources.Attribute(in.Input)
-			findings := Check(in, holdings)
-			best = min(best, time.Since(begun)/time.Duration(len(holdings)))
-			if len(holdings) != 64*containers || len(findings) != containers {
-				t.Fatalf("%d devices, %d findings", len(holdings), len(findings))
+		return func() time.Duration {
+			for started := time.Now(); time.Since(started) < 100*time.Millisecond; {
+				begun := time.Now()
+				holdings := podresources.Attribute(in.Input)
+				findings := Check(in, holdings)
+				best = min(best, time.Since(begun)/time.Duration(len(holdings)))
+				if len(holdings) != 64*containers || len(findings) != containers {
+					t.Fatalf("%d devices, %d findings", len(holdings), len(findings))
+				}
 			}
+			return best
 		}
-		return best
 	}
-	if small, large := perDevice(4), perDevice(32); large > 6*small { // 8 times if the work is quadratic
-		t.Errorf("%s for each device, and %s with 8 times as many", small, large)
+	smallPod, largePod := perDevice(4), perDevice(32)
+	small, large := smallPod(), largePod()
+	for range 50 { // other processes on the same cores make single measurements slow
+		if large <= 6*small { // 8 times if the work is quadratic
+			return
+		}
+		small, large = smallPod(), largePod()
 	}
+	t.Errorf("%s for each device, and %s with 8 times as many", small, large)
 }
