@@ -79,19 +79,22 @@ func TestSearchesAreBounded(t *testing.T) {
 }
 
 // BenchmarkRememberedSearch checks a claim whose selectors were evaluated before, with the searches that are remembered and
-// with the evaluations alone.
+// with the evaluations alone. A device of the first slice matches, or none of all.
 func BenchmarkRememberedSearch(b *testing.B) {
-	for _, searches := range []bool{true, false} {
-		b.Run(fmt.Sprintf("searches=%t", searches), func(b *testing.B) {
+	for _, test := range []struct {
+		selector          string
+		matches, searches bool
+	}{{number + " > 97", true, true}, {number + " > 97", true, false}, {number + " > 100", false, true}, {number + " > 100", false, false}} {
+		b.Run(fmt.Sprintf("matches=%t/searches=%t", test.matches, test.searches), func(b *testing.B) {
 			view := liveWorld(100)
 			view.order()
 			c := Conditions{ClusterView: view, Evaluations: &Evaluations{}}
-			claim := asking(number + " > 97")
+			claim := asking(test.selector)
 			for b.Loop() {
-				if !searches {
+				if !test.searches {
 					view.ordered.Load().known = searchCache{}
 				}
-				if errs := live(claim, c); len(errs) > 0 {
+				if errs := live(claim, c); len(errs) > 0 == test.matches {
 					b.Fatal(errs)
 				}
 			}

@@ -108,7 +108,8 @@ type outcomes struct {
 	failure string
 }
 
-// place is an expression on a slice. It does not keep a slice alive that was replaced.
+// place is an expression on a slice. It does not keep a slice alive that was replaced: a cache of 4 MiB counts the outcomes
+// of about 6,000 slices, and not the slices. Use a plain pointer once replaced slices leave the cache.
 type place struct {
 	expression string
 	slice      weak.Pointer[resourceapi.ResourceSlice]

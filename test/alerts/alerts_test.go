@@ -28,7 +28,8 @@ var recorded = map[string]struct{ fires, says, silent string }{
 		silent: "dra_steward_webhook_ready{job=\"dra-steward/dra-steward\",pod=\"a\"} 1x10 stale\n  dra_steward_webhook_ready{job=\"dra-steward/dra-steward\",pod=\"b\"} _x12 1x60",
 	},
 	"DraStewardWebhookNotRedundant": {
-		fires:  "dra_steward_webhook_ready{job=\"dra-steward/dra-steward\",pod=\"a\"} 1x60\n  dra_steward_webhook_ready{job=\"dra-steward/dra-steward\",pod=\"b\"} 1x10 0x20 stale",
+		// The replicas of another release do not count.
+		fires:  "dra_steward_webhook_ready{job=\"dra-steward/dra-steward\",pod=\"a\"} 1x60\n  dra_steward_webhook_ready{job=\"dra-steward/dra-steward\",pod=\"b\"} 1x10 0x20 stale\n  dra_steward_webhook_ready{job=\"other/other\",pod=\"c\"} 1x60",
 		says:   "one more node",
 		silent: "dra_steward_webhook_ready{job=\"dra-steward/dra-steward\",pod=\"a\"} 1x60\n  dra_steward_webhook_ready{job=\"dra-steward/dra-steward\",pod=\"b\"} 1x10 stale _x10 1x40",
 	},

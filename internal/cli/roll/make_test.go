@@ -6,11 +6,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 )
 
 // given reports which flags were given.
@@ -105,10 +109,35 @@ func TestCheck(t *testing.T) {
 		{options{}, []string{"a", "b"}, "one driver or roll at a time, not a b"},
 		{options{}, nil, "name the driver"},
 		{options{work: true, undo: true}, nil, "name the driver"},
+		{options{proceed: true, changed: given("at-a-time", "wait", "drain-timeout")}, one, "--at-a-time, --drain-timeout: not with --continue"},
 	} {
 		tt.o.output = "text"
+		if tt.o.changed == nil {
+			tt.o.changed = given()
+		}
 		if err := tt.o.check(tt.args); err == nil || !strings.Contains(err.Error(), tt.err) {
 			t.Errorf("%v, want %q", err, tt.err)
 		}
+	}
+}
+
+// TestSettings: each flag describes a roll, or belongs to what the command does with one.
+func TestSettings(t *testing.T) {
+	var connection options
+	bare := &cobra.Command{}
+	connection.Client.AddFlags(bare)
+	does := sets.New("list", "output", "no-headers", "continue", "skip", "pause", "resume", "undo", "delete", "wait", "timeout", "dry-run", "command")
+	describes, known := sets.New(settings()...), sets.New[string]()
+	c := Command(cmdutil.Streams{})
+	for _, c := range append(c.Commands(), c) {
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			known.Insert(f.Name)
+			if is := bare.Flags().Lookup(f.Name) != nil || does.Has(f.Name); is == describes.Has(f.Name) {
+				t.Errorf("%s --%s: add it to settings, or to what the command does", c.Name(), f.Name)
+			}
+		})
+	}
+	if missing := describes.Difference(known); len(missing) > 0 {
+		t.Errorf("settings that are no flags: %v", missing)
 	}
 }

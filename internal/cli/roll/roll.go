@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -193,7 +194,7 @@ func (o *options) run(ctx context.Context, streams cmdutil.Streams, args []strin
 	switch {
 	case o.list:
 		return o.listRolls(ctx, streams, client)
-	case o.proceed || o.pause || o.resume || o.undo || o.remove || len(o.skip) > 0:
+	case o.steers():
 		return o.steer(ctx, streams, client, args[0])
 	}
 	wanted, err := o.wanted(args)
@@ -223,7 +224,7 @@ func (o *options) check(args []string) error {
 		return errors.New("--output, --no-headers: add --list")
 	case len(args) > 1:
 		return fmt.Errorf("one driver or roll at a time, not %s", strings.Join(args, " "))
-	case len(args) == 0 && (!o.work || o.proceed || o.pause || o.resume || o.undo || o.remove || len(o.skip) > 0):
+	case len(args) == 0 && (!o.work || o.steers()):
 		return errors.New("name the driver, such as gpu.example.com, or a roll; see 'dra-steward roll --help'")
 	case o.timeout != 0 && !o.wait, o.command != "" && !o.wait:
 		return errors.New("--timeout, --command: add --wait")
@@ -232,5 +233,25 @@ func (o *options) check(args []string) error {
 	case o.waitFor != "" && o.waitFor != "operator":
 		return errors.New("--wait-for: must be operator")
 	}
+	if ignored := slices.DeleteFunc(settings(), func(flag string) bool { return !o.changed(flag) }); o.steers() && len(ignored) > 0 {
+		return fmt.Errorf("--%s: not with --continue, --skip, --pause, --resume, --undo or --delete, which change no other settings; "+
+			"to change a roll, repeat the command that created it with the new values", strings.Join(ignored, ", --"))
+	}
 	return nil
+}
+
+// steers reports whether the command changes how an existing roll goes on.
+func (o *options) steers() bool {
+	return o.proceed || o.pause || o.resume || o.undo || o.remove || len(o.skip) > 0
+}
+
+// settings are the flags that describe a roll.
+func settings() []string {
+	flags := []string{"name", "nodes", "node-selector", "driver-selector", "wait-for", "until", "at-a-time", "per-label", "canary",
+		"proof-namespace", "proof-class", "proof-image", "proof-command",
+		"rate", "window", "evict-pods-without-controller", "with-partitions", "acknowledge"}
+	for _, step := range steps() {
+		flags = append(flags, step+"-timeout")
+	}
+	return flags
 }
