@@ -80,6 +80,15 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// TestHeldTwiceWithAdminAccess: a claim that was held with adminAccess does not hold a device twice, also after it is gone.
+func TestHeldTwiceWithAdminAccess(t *testing.T) {
+	monitor, user := holding("monitor", "all", "0"), holding("train", "one", "0")
+	in := Input{Check: check, WasAdmin: func(h podresources.Holding) bool { return h.ClaimUID == monitor.ClaimUID }}
+	if found := Check(in, []podresources.Holding{monitor, user}); len(found) > 0 {
+		t.Errorf("got %v", kinds(found))
+	}
+}
+
 // TestHeldTwiceUnread: while a claim of a pod that exists could not be read, its device may be used with adminAccess.
 // A claim that is prepared for a pod that is gone is reported.
 func TestHeldTwiceUnread(t *testing.T) {
