@@ -19,10 +19,12 @@ const (
 	maxCells = 20_000
 )
 
-// A change is the event "cells": the devices whose states differ, by their index.
+// A change is the event "cells": the devices whose states differ, by their index, and the indexes of the others of which
+// claims, taints or drains differ.
 type change struct {
 	Revision uint64       `json:"revision"`
 	Cells    []cell       `json:"cells"`
+	Others   []int        `json:"others"`
 	Totals   fleet.Totals `json:"totals"`
 }
 
@@ -105,13 +107,15 @@ func (t *stream) send(now *shown, first bool) error {
 	if before.fleet == now.fleet {
 		return nil
 	}
-	c := change{Revision: now.revision, Cells: []cell{}, Totals: now.fleet.Totals}
+	c := change{Revision: now.revision, Cells: []cell{}, Others: []int{}, Totals: now.fleet.Totals}
 	for i, code := range now.fleet.Codes {
 		if before.fleet.Codes[i] != code {
 			c.Cells = append(c.Cells, cell{i, code})
+		} else if now.fleet.Differs(before.fleet, i) {
+			c.Others = append(c.Others, i)
 		}
 	}
-	if len(c.Cells) > maxCells {
+	if len(c.Cells)+len(c.Others) > maxCells {
 		return t.event(now, "layout", map[string]uint64{"revision": now.revision})
 	}
 	return t.event(now, "cells", c)

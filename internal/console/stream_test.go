@@ -105,6 +105,21 @@ func TestEvents(t *testing.T) {
 	}
 }
 
+// TestEventsOfOthers: a page hears of a device whose claim is another, though its state is the same.
+func TestEventsOfOthers(t *testing.T) {
+	s, address, client := listening(t, console.Options{})
+	first := fleetOf(t, hostile("a"), nil)
+	s.Show(first)
+	next, _ := events(t, client, address)
+	_, _ = next(), next()
+	in := hostile("a")
+	in.Claims[0].Namespace = "other"
+	s.Show(fleetOf(t, in, first))
+	if got := next(); !strings.Contains(got, `"cells":[],"others":[0]`) {
+		t.Errorf("got %q", got)
+	}
+}
+
 // TestStale: what is not current stays so, since then, until the console says that it is; another fleet
 // does not say it.
 func TestStale(t *testing.T) {

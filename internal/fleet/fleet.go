@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -287,7 +288,10 @@ func (f *Fleet) layout() uint64 {
 		last = d.Node
 		write(d.Node)
 		if node := f.nodes[d.Node]; node != nil {
-			write(node.Labels[corev1.LabelTopologyZone])
+			for _, key := range slices.Sorted(maps.Keys(node.Labels)) {
+				write(key)
+				write(node.Labels[key])
+			}
 		}
 	}
 	return h.Sum64()

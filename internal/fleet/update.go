@@ -121,6 +121,23 @@ func ready(node *corev1.Node) corev1.ConditionStatus {
 	return ""
 }
 
+// Differs reports whether a device is not what it was in an earlier fleet with the same layout: its state, claims, taints,
+// drains, sickness or model.
+func (f *Fleet) Differs(before *Fleet, index int) bool {
+	was, is := &before.Devices[index], &f.Devices[index]
+	return before.Codes[index] != f.Codes[index] || was.Sick != is.Sick || was.Model != is.Model || !slices.Equal(was.Drains, is.Drains) ||
+		!slices.EqualFunc(was.Claims, is.Claims, sameClaim) ||
+		was.tracker != is.tracker && !slices.EqualFunc(was.Taints(), is.Taints(), sameTaint)
+}
+
+func sameClaim(a, b *resourceapi.ResourceClaim) bool {
+	return a == b || a.Namespace == b.Namespace && a.Name == b.Name
+}
+
+func sameTaint(a, b resourceapi.DeviceTaint) bool {
+	return a.Key == b.Key && a.Value == b.Value && a.Effect == b.Effect
+}
+
 // changedSlices are the pools with a slice that differs, and the number of all slices; nil if slices
 // have come or gone.
 func (f *Fleet) changedSlices(in Input) (pools map[pool]bool, total int) {

@@ -143,3 +143,45 @@ func TestUpdateIsFast(t *testing.T) {
 		t.Errorf("%v", states(got)[28:32])
 	}
 }
+
+// TestLayoutOfLabels: nodes with other labels have another layout: a map can be grouped by any label.
+func TestLayoutOfLabels(t *testing.T) {
+	in := newWorld(1).input()
+	before := build(t, in, nil)
+	in.Nodes = slices.Clone(in.Nodes)
+	in.Nodes[3] = in.Nodes[3].DeepCopy()
+	in.Nodes[3].Labels["rack"] = "r7"
+	if after := build(t, in, before); after.Layout == before.Layout {
+		t.Error("the layout is the same")
+	}
+}
+
+// TestDiffers: a device differs by its claims, taints and drains, also if its state does not show it.
+func TestDiffers(t *testing.T) {
+	objects := []any{slice("node-0", device("gpu-0"), device("gpu-1"))}
+	rule := func(key string) *resourceapi.DeviceTaintRule {
+		return &resourceapi.DeviceTaintRule{ObjectMeta: metav1.ObjectMeta{Name: "rule"}, Spec: resourceapi.DeviceTaintRuleSpec{
+			DeviceSelector: &resourceapi.DeviceTaintSelector{Device: new("gpu-0")}, Taint: resourceapi.DeviceTaint{Key: key, Effect: resourceapi.DeviceTaintEffectNoExecute}}}
+	}
+	in := fleet.Input{Claims: []*resourceapi.ResourceClaim{claim("team", "a", "node-0", "gpu-0")}}
+	in.View = tracker.Merge(append(objects, rule("one"))...)
+	before := build(t, in, nil)
+	drain := &v1alpha1.DeviceDrain{ObjectMeta: metav1.ObjectMeta{Name: "drain"}}
+	drain.Spec.Devices = []v1alpha1.DeviceName{{Driver: driver, Pool: "node-0", Device: "gpu-0"}}
+	for name, change := range map[string]func(*fleet.Input){
+		"claim": func(in *fleet.Input) { in.Claims = []*resourceapi.ResourceClaim{claim("team", "b", "node-0", "gpu-0")} },
+		"taint": func(in *fleet.Input) { in.View = tracker.Merge(append(objects, rule("two"))...) },
+		"drain": func(in *fleet.Input) { in.Drains = []*v1alpha1.DeviceDrain{drain} },
+		"": func(in *fleet.Input) {
+			in.Claims = []*resourceapi.ResourceClaim{in.Claims[0].DeepCopy()}
+			in.View = tracker.Merge(append(objects, rule("one"))...)
+		},
+	} {
+		changed := in
+		change(&changed)
+		after := build(t, changed, before)
+		if after.Differs(before, 0) != (name != "") || after.Differs(before, 1) {
+			t.Errorf("%q: %t, %t", name, after.Differs(before, 0), after.Differs(before, 1))
+		}
+	}
+}

@@ -131,6 +131,60 @@ func TestLive(t *testing.T) {
 	}
 }
 
+// TestReading: what changes while a page reads its map again is on the map, and a map that could not be read is read again.
+func TestReading(t *testing.T) {
+	b := open(t)
+	in := exampleInput(t)
+	in.Claims, in.Drains = nil, nil
+	in.Nodes = in.Nodes[1:]
+	f := build(t, in, nil)
+	s := serve(t, f, now)
+	b.run(chromedp.Navigate(s.first))
+	b.drawn(1)
+	b.await(`document.getElementById("status-text").textContent === "live"`)
+	eval[bool](b, `(() => {
+		const real = window.fetch;
+		window.answers = [];
+		window.fetch = async (...of) => {
+			const answer = await real(...of), text = await answer.text();
+			const status = await new Promise((end) => { window.answers.push(end); });
+			return new Response(text, { status });
+		};
+		return true;
+	})()`)
+	in.Nodes = exampleInput(t).Nodes // the labels of a node are other ones
+	f = build(t, in, f)
+	s.Show(f)
+	b.await(`window.answers.length === 1`)
+	f = build(t, tainted(in), f)
+	s.Show(f)
+	b.await(`document.querySelector('[data-count="noexecute"]').textContent === "2"`)
+	pointed := func(want string) {
+		t.Helper()
+		b.run(chromedp.Focus("#viewport"), chromedp.KeyEvent(kb.Home), chromedp.KeyEvent(kb.ArrowRight), chromedp.KeyEvent(kb.ArrowRight))
+		if got := eval[string](b, `document.getElementById("pointed").textContent`); !strings.HasPrefix(got, want) {
+			t.Errorf("the third device is %q, want %q", got, want)
+		}
+	}
+	eval[bool](b, `window.answers.shift()(200), true`)
+	b.drawn(3)
+	pointed("a01 · gpu-2 · free, noexecute")
+
+	f = build(t, in, f)
+	in.Nodes = in.Nodes[1:]
+	f = build(t, in, f)
+	s.Show(f)
+	b.await(`window.answers.length === 1`)
+	eval[bool](b, `window.answers.shift()(503), true`)
+	b.await(`window.answers.length === 1`)
+	eval[bool](b, `window.answers.shift()(200), true`)
+	b.drawn(4)
+	pointed("a02 · gpu-2 · ") // a01 is in no zone
+	if got := b.problems.all(); len(got) > 0 {
+		t.Errorf("problems: %q", got)
+	}
+}
+
 // TestKeys: the map is used with the keyboard, and Enter opens a device.
 func TestKeys(t *testing.T) {
 	b := open(t)

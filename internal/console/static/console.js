@@ -316,19 +316,34 @@
   // Changes.
   const status = (text, kind) => { $("status").className = "status " + kind; $("status-text").textContent = text; };
   const clock = () => new Date().toISOString().slice(11, 19) + "Z";
-  const again = { timer: 0 };
-  const reread = (wait) => {
-    if (again.timer) return;
-    again.timer = setTimeout(async () => {
-      again.timer = 0;
-      try {
-        const answer = await fetch("/map.json" + location.search);
-        if (answer.ok) show(await answer.json());
-      } catch { /* the stream reports a lost server */ }
-    }, wait);
+  // again is the reading of a whole map. laid is the revision of the newest layout, and the map fits once it has that. waiting
+  // are the changes that come while a map is read, which may not have them.
+  const again = { timer: 0, reading: false, laid: 0, fits: true, waiting: [] };
+  const reread = (wait) => { if (!again.timer) again.timer = setTimeout(read, wait); };
+  const read = async () => {
+    again.reading = true;
+    again.waiting = [];
+    let data = null;
+    try {
+      const answer = await fetch("/map.json" + location.search);
+      if (answer.ok) data = await answer.json();
+    } catch { /* the stream reports a lost server */ }
+    again.timer = 0;
+    again.reading = false;
+    if (!data) { reread(5000); return; }
+    show(data);
+    again.fits = data.revision >= again.laid;
+    if (!again.fits) { reread(0); return; }
+    for (const change of again.waiting) if (change.revision > data.revision) apply(change);
   };
   const cells = (event) => {
     const change = JSON.parse(event.data);
+    for (const b of document.querySelectorAll("[data-count]")) b.textContent = number(count(change.totals, b.dataset.count));
+    if (again.reading) again.waiting.push(change);
+    if (again.fits) apply(change);
+    status("live, changed " + clock(), "live");
+  };
+  const apply = (change) => {
     map.data.revision = change.revision;
     for (const [index, code] of change.cells) {
       const cell = map.cells.get(index);
@@ -336,19 +351,20 @@
       cell.row.c = cell.row.c.slice(0, cell.k) + code + cell.row.c.slice(cell.k + 1);
       map.touched.add(index);
     }
-    for (const b of document.querySelectorAll("[data-count]")) b.textContent = number(count(change.totals, b.dataset.count));
     schedule();
-    if (change.cells.length) rows();
-    if (change.cells.length && (map.data.filtered || map.data.group === "namespace")) reread(500);
-    status("live, changed " + clock(), "live");
+    const changed = new Set([...change.cells.map(([index]) => index), ...change.others]);
+    if (!changed.size) return;
+    rows(changed);
+    if (map.data.filtered || map.data.group === "namespace") reread(500);
   };
   const count = (totals, name) => {
     const fill = { free: totals.Free, held: totals.Held, unknown: totals.Unknown }[name];
     return fill === undefined ? totals.Marks[marks.indexOf(name)] : fill;
   };
-  // rows brings the states of the table up to date.
-  const rows = () => {
+  // rows brings the states of the table up to date. Only a reload does that for claims and taints.
+  const rows = (changed) => {
     for (const tr of document.querySelectorAll("tr[data-index]")) {
+      if (changed.has(Number(tr.dataset.index))) $("newer").hidden = false;
       const cell = map.cells.get(Number(tr.dataset.index)), state = tr.querySelector(".state");
       if (!cell || state.textContent === words(cell.row.c[cell.k])) continue;
       const s = decode(cell.row.c[cell.k]);
@@ -358,7 +374,10 @@
   };
   // relaid reads the map again after devices have come or gone. The table has other devices then.
   const relaid = (event) => {
-    if (JSON.parse(event.data).revision === map.data.revision) return;
+    const { revision } = JSON.parse(event.data);
+    if (revision === map.data.revision) return;
+    again.laid = revision;
+    again.fits = false;
     reread(0);
     for (const tr of document.querySelectorAll("tr[data-index]")) delete tr.dataset.index;
     $("newer").hidden = false;
