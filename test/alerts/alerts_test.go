@@ -382,6 +382,26 @@ func TestClassWithoutNumber(t *testing.T) {
 	}
 }
 
+// TestNeverCounted: a leader that has not counted the devices since it leads does not end the alert. Without a leader another
+// alert fires.
+func TestNeverCounted(t *testing.T) {
+	room, leads := fits("gpu", "8", "2x60")+fits("nic.example.com", "1", "5x60"), `  dra_steward_controller_leading{job="dra-steward/dra-steward",pod="b"} 1x60`
+	if got := fired(t, alerts(t, nil)["DraStewardCapacityUnknown"], room+leads); !strings.Contains(got, "has not counted the devices") {
+		t.Errorf("says %q", got)
+	}
+	if got := fired(t, alerts(t, nil)["DraStewardCapacityUnknown"], room); got != "" {
+		t.Errorf("without a leader it says %q", got)
+	}
+}
+
+// TestFirstPolicyErrors: a policy that has failed for all pods of a burst fires, though the series appears with the burst.
+func TestFirstPolicyErrors(t *testing.T) {
+	series := `dra_steward_policy_results_total{code="DRA-TOL-001",mode="deny",result="timeout",pod="new"} _x10 40x50`
+	if got := fired(t, alerts(t, nil)["DraStewardPolicyErrors"], series); !strings.Contains(got, "ended 40 times with timeout") {
+		t.Errorf("says %q", got)
+	}
+}
+
 // TestClassRoomIsNullByDefault: there is no minimum that fits every site.
 func TestClassRoomIsNullByDefault(t *testing.T) {
 	on := values{"monitoring": values{"alerts": values{"enabled": true}}}
@@ -389,7 +409,7 @@ func TestClassRoomIsNullByDefault(t *testing.T) {
 	if _, ok := all["DraStewardClassRoomLow"]; ok {
 		t.Error("there is an alert without monitoring.alerts.classRoom")
 	}
-	if rule := all["DraStewardCapacityUnknown"]; strings.Contains(rule.Expr, "absent") || rule.Expr == "" {
+	if rule := all["DraStewardCapacityUnknown"]; strings.Contains(rule.Expr, "capacity_fits") || rule.Expr == "" {
 		t.Errorf("%q", rule.Expr)
 	}
 	on["controller"] = values{"capacityMetrics": false}
