@@ -83,6 +83,7 @@ func (m *Manifests) add(document *manifest.Document, namespace string) []manifes
 	}
 	w.Kind, w.Name = document.Kind, cmp.Or(meta.Name, meta.GenerateName)
 	w.Pod.Name, w.Pod.Namespace = meta.Name, cmp.Or(meta.Namespace, namespace)
+	defaulted(w.Pod)
 	m.Workloads = append(m.Workloads, w)
 	return problems
 }

@@ -128,15 +128,15 @@ func ByNode(all []*resourceapi.ResourceSlice) func(node string) []*resourceapi.R
 	return func(node string) []*resourceapi.ResourceSlice { return slices.Concat(local[node], anywhere) }
 }
 
-// Allocated returns what claims have, as the scheduler counts it.
-func Allocated(claims iter.Seq[*resourceapi.ResourceClaim]) structured.AllocatedState {
+// Allocated returns what claims have, as the scheduler counts it with these features.
+func Allocated(claims iter.Seq[*resourceapi.ResourceClaim], features structured.Features) structured.AllocatedState {
 	state := structured.AllocatedState{
 		AllocatedDevices:         sets.New[structured.DeviceID](),
 		AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](),
 		AggregatedCapacity:       structured.NewConsumedCapacityCollection(),
 	}
 	for claim := range claims {
-		take(state, claim.Status.Allocation)
+		take(state, claim.Status.Allocation, features)
 	}
 	return state
 }
@@ -156,9 +156,11 @@ func held(allocation *resourceapi.AllocationResult) iter.Seq2[structured.DeviceI
 	}
 }
 
-func take(state structured.AllocatedState, allocation *resourceapi.AllocationResult) {
+// take adds an allocation. A kube-scheduler without DRAConsumableCapacity takes a device of which a claim has a share for
+// allocated as a whole.
+func take(state structured.AllocatedState, allocation *resourceapi.AllocationResult, features structured.Features) {
 	for id, r := range held(allocation) {
-		if r.ShareID == nil {
+		if r.ShareID == nil || !features.ConsumableCapacity {
 			state.AllocatedDevices.Insert(id)
 			continue
 		}
@@ -169,9 +171,9 @@ func take(state structured.AllocatedState, allocation *resourceapi.AllocationRes
 	}
 }
 
-func giveBack(state structured.AllocatedState, allocation *resourceapi.AllocationResult) {
+func giveBack(state structured.AllocatedState, allocation *resourceapi.AllocationResult, features structured.Features) {
 	for id, r := range held(allocation) {
-		if r.ShareID == nil {
+		if r.ShareID == nil || !features.ConsumableCapacity {
 			state.AllocatedDevices.Delete(id)
 			continue
 		}

@@ -52,8 +52,12 @@ type port struct {
 	ip       string
 }
 
+// portsOf are the ports that kube-scheduler counts: those of init containers only if they run as long as the pod.
 func portsOf(pod *corev1.Pod) (all []port) {
-	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+	starting := slices.DeleteFunc(slices.Clone(pod.Spec.InitContainers), func(c corev1.Container) bool {
+		return c.RestartPolicy == nil || *c.RestartPolicy != corev1.ContainerRestartPolicyAlways
+	})
+	for _, c := range slices.Concat(starting, pod.Spec.Containers) {
 		for _, p := range c.Ports {
 			if p.HostPort > 0 {
 				all = append(all, port{p.HostPort, cmp.Or(p.Protocol, corev1.ProtocolTCP), cmp.Or(p.HostIP, "0.0.0.0")})

@@ -212,7 +212,7 @@ func (s *Simulation) search(ctx context.Context, r *Result, needs *needs, seen *
 			nodes = append(nodes, s.nodes[i])
 		}
 	}
-	empty, left := Allocated(func(func(*resourceapi.ResourceClaim) bool) {}), max(s.most>>s.dear, fewest)
+	empty, left := Allocated(func(func(*resourceapi.ResourceClaim) bool) {}, s.devices.Features), max(s.most>>s.dear, fewest)
 	tries := []struct {
 		kind    Kind
 		message string

@@ -87,11 +87,11 @@ func (r Result) Kept(claim *resourceapi.ResourceClaim) bool { return r.kept[name
 // Add adds a claim, or puts it in place of the one with its name.
 func (s *Simulation) Add(claim *resourceapi.ResourceClaim) {
 	if old := s.claims[nameOf(claim)]; old != nil {
-		giveBack(s.devices.State, old.Status.Allocation)
+		giveBack(s.devices.State, old.Status.Allocation, s.devices.Features)
 		s.misses = map[string]*misses{}
 	}
 	s.claims[nameOf(claim)] = Defaulted(claim)
-	take(s.devices.State, claim.Status.Allocation)
+	take(s.devices.State, claim.Status.Allocation, s.devices.Features)
 }
 
 // Claim returns a claim as it is now, nil if there is none.
@@ -119,7 +119,7 @@ func (s *Simulation) Remove(pod *corev1.Pod) {
 		switch {
 		case claim == nil:
 		case ownedBy(claim, pod):
-			giveBack(s.devices.State, claim.Status.Allocation)
+			giveBack(s.devices.State, claim.Status.Allocation, s.devices.Features)
 			delete(s.claims, name)
 		default:
 			s.unreserve(claim, uid)
@@ -135,7 +135,7 @@ func (s *Simulation) unreserve(claim *resourceapi.ResourceClaim, uid types.UID) 
 		return
 	}
 	if len(changed.Status.ReservedFor) == 0 && slices.Contains(claim.Finalizers, resourceapi.Finalizer) {
-		giveBack(s.devices.State, claim.Status.Allocation)
+		giveBack(s.devices.State, claim.Status.Allocation, s.devices.Features)
 		changed.Status.Allocation = nil
 	}
 	s.claims[nameOf(claim)] = &changed
@@ -341,7 +341,7 @@ func (s *Simulation) commit(r Result) {
 	for _, claim := range r.Claims {
 		name := nameOf(claim)
 		if !r.kept[name] {
-			take(s.devices.State, claim.Status.Allocation)
+			take(s.devices.State, claim.Status.Allocation, s.devices.Features)
 		}
 		if !resourceclaim.IsReservedForPod(&pod, claim, true) {
 			reserved := *claim

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"github.com/dra-steward/dra-steward/internal/gates"
 	"github.com/dra-steward/dra-steward/internal/placement"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 )
@@ -269,4 +270,29 @@ func TestAmountsDoNotOverflow(t *testing.T) {
 			expect(t, place(t, world.Begin(), asks("c"), pod("d", "")), "Resources ", other)
 		}
 	}
+}
+
+// TestPortsOfInitContainers: an init container that ends has no port of the host, one that runs as long as the pod has.
+func TestPortsOfInitContainers(t *testing.T) {
+	ports := []corev1.ContainerPort{{HostPort: 8080, ContainerPort: 8080}}
+	for policy, want := range map[*corev1.ContainerRestartPolicy]string{nil: "n1", new(corev1.ContainerRestartPolicyAlways): "NodePorts "} {
+		running, next := pod("a", ""), pod("b", "")
+		running.Spec.NodeName = "n1"
+		running.Spec.InitContainers = []corev1.Container{{Name: "init", Ports: ports, RestartPolicy: policy}}
+		next.Spec.Containers[0].Ports = ports
+		cluster := placement.Cluster{View: tracker.Merge(class(), slice("n1", 2)), Nodes: []*corev1.Node{node("n1")}, Pods: []*corev1.Pod{running}}
+		expect(t, place(t, cluster.Begin(), next), want)
+	}
+}
+
+// TestSharesWithoutConsumableCapacity: a kube-scheduler without the gate does not allocate a device of which a claim has a share.
+func TestSharesWithoutConsumableCapacity(t *testing.T) {
+	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "held"}}
+	claim.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{
+		{Request: "gpu", Driver: driver, Pool: "n1", Device: "gpu-0", ShareID: ptr.To(types.UID("abc"))}}}}
+	without := gates.Defaults(37)
+	without.Features.ConsumableCapacity = false
+	cluster := placement.Cluster{View: tracker.Merge(class(), slice("n1", 1)), Nodes: []*corev1.Node{node("n1")},
+		Templates: []*resourceapi.ResourceClaimTemplate{template("one", 1)}, Claims: []*resourceapi.ResourceClaim{claim}, Gates: without}
+	expect(t, place(t, cluster.Begin(), pod("a", "one")), "Taken ")
 }

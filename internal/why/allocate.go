@@ -73,7 +73,7 @@ type allocation struct {
 // allocate looks for a node on which the claim and the others can be allocated.
 func (q *question) allocate(ctx context.Context) (found allocation, _ error) {
 	allocator := placement.Allocator{
-		Features: q.features, State: placement.Allocated(slices.Values(q.cluster.Claims)), Classes: placement.Classes{View: q.cluster.View},
+		Features: q.features, State: placement.Allocated(slices.Values(q.cluster.Claims), q.features), Classes: placement.Classes{View: q.cluster.View},
 		Slices: placement.ByNode(q.offered()), Cache: q.cache,
 	}
 	claims := append([]*resourceapi.ResourceClaim{q.claim}, q.others...)
