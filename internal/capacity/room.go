@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/dra-steward/dra-steward/internal/placement"
+	"github.com/dra-steward/dra-steward/internal/plural"
 )
 
 // MaxPods bounds how many pods are placed.
@@ -95,6 +96,11 @@ func (q Question) Room(ctx context.Context) (Room, error) {
 	} else if err := f.vary(ctx, &r, found); err != nil {
 		return r, err
 	}
+	if len(f.slow) > 0 {
+		r.Proven = false
+		r.Notes = append(r.Notes, fmt.Sprintf("the search for devices takes too long on %s, such as %s: more pods can fit",
+			plural.Of(len(f.slow), "node"), slices.Min(slices.Collect(maps.Keys(f.slow)))))
+	}
 	r.Exact = r.Proven && r.Least == r.Most
 	return r, nil
 }
@@ -119,13 +125,15 @@ type filler struct {
 	local map[placement.PoolID]string
 	// counters has the pools whose devices share counters.
 	counters map[placement.PoolID]bool
-	made     int
+	// slow has the nodes on which the search for devices takes too long.
+	slow map[string]bool
+	made int
 	// budget is how many pods may still be placed in other orders.
 	budget int
 }
 
 func (q Question) begin(ctx context.Context) (*filler, error) {
-	f := &filler{Question: q, base: q.Cluster.Begin(), pod: q.Pod.DeepCopy(), local: map[placement.PoolID]string{}, counters: map[placement.PoolID]bool{}}
+	f := &filler{Question: q, base: q.Cluster.Begin(), pod: q.Pod.DeepCopy(), local: map[placement.PoolID]string{}, counters: map[placement.PoolID]bool{}, slow: map[string]bool{}}
 	f.base.Quiet(true)
 	f.pod.Status, f.pod.Spec.SchedulingGroup = corev1.PodStatus{}, nil
 	seen, nodes := placement.Seen(q.Cluster.View, q.Cluster.Patched), q.Cluster.Nodes
@@ -177,6 +185,18 @@ func (f *filler) replica(node string) *corev1.Pod {
 	return &pod
 }
 
+// lands places one more pod on a node.
+func (f *filler) lands(ctx context.Context, s *placement.Simulation, node string) (placement.Result, bool, error) {
+	results, err := s.Place(ctx, f.replica(node))
+	if err != nil {
+		return placement.Result{}, false, err
+	}
+	if results[0].Reason.Kind == placement.Slow {
+		f.slow[node] = true
+	}
+	return results[0], results[0].Lands(), nil
+}
+
 // filled is how many pods were placed.
 type filled struct {
 	pods   int
@@ -192,16 +212,16 @@ func (f *filler) fill(ctx context.Context, s *placement.Simulation) (filled, err
 	found := filled{byNode: map[string]int{}, independent: !f.shares(), simple: true}
 	for _, node := range f.nodes {
 		for found.pods < MaxPods {
-			results, err := s.Place(ctx, f.replica(node))
+			result, lands, err := f.lands(ctx, s, node)
 			if err != nil {
 				return found, err
 			}
-			if !results[0].Lands() {
+			if !lands {
 				break
 			}
 			found.pods++
 			found.byNode[node]++
-			found.add(f, results[0])
+			found.add(f, result)
 		}
 	}
 	return found, nil
@@ -302,15 +322,15 @@ func (e *explorer) explore(ctx context.Context, s *placement.Simulation, placed 
 			return ctx.Err()
 		}
 		next := s.Clone()
-		results, err := next.Place(ctx, e.replica(node))
+		result, lands, err := e.lands(ctx, next, node)
 		if err != nil {
 			return err
 		}
-		if !results[0].Lands() {
+		if !lands {
 			continue
 		}
 		full = false
-		now := append(slices.Clone(placed), textOf(results[0]))
+		now := append(slices.Clone(placed), textOf(result))
 		slices.Sort(now)
 		if key := strings.Join(now, "\n"); !e.seen[key] {
 			e.seen[key] = true

@@ -147,3 +147,23 @@ func TestRoomAfterDrain(t *testing.T) {
 		t.Errorf("after, with %d pods that leave: %s", len(q.Leaving), got)
 	}
 }
+
+// TestRoomOfSlowNodes: a number is not exact if the search for devices was cut on a node.
+func TestRoomOfSlowNodes(t *testing.T) {
+	template, pod := asking(8)
+	devices := &template.Spec.Spec.Devices
+	for _, name := range []string{"b", "c"} {
+		devices.Requests = append(devices.Requests, resourceapi.DeviceRequest{Name: name, Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "any", Count: 1}})
+	}
+	devices.Constraints = []resourceapi.DeviceConstraint{{Requests: []string{"b", "c"}, MatchAttribute: new(resourceapi.FullyQualifiedName(driver + "/link"))}}
+	objects := []any{classOf("any", "true")}
+	var nodes []*corev1.Node
+	for i := range 3 { // no two devices have the attribute: 24 devices have many orders
+		name := fmt.Sprint("n", i)
+		objects, nodes = append(objects, slice(name, gpus(24, nil)...)), append(nodes, large(name, "16"))
+	}
+	r, _ := answer(t, capacity.Question{Pod: pod, Cluster: placement.Cluster{View: tracker.Merge(objects...), Templates: []*resourceapi.ResourceClaimTemplate{template}, Nodes: nodes}})
+	if note := fmt.Sprint(r.Notes); r.Exact || r.Proven || !strings.Contains(note, "takes too long on 3 nodes, such as n0: more pods can fit") {
+		t.Errorf("%+v", r)
+	}
+}
