@@ -112,6 +112,7 @@ func (s *State) decode(document *manifest.Document) (any, []manifest.Problem) {
 	case group == "v1" && document.Kind == "Pod":
 		pod := &corev1.Pod{}
 		problems := manifest.DecodeInto(document, pod)
+		defaulted(pod)
 		s.Objects.Pods = append(s.Objects.Pods, pod)
 		return nil, problems
 	case group == "v1" && document.Kind == "Node":

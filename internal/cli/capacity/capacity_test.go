@@ -99,6 +99,34 @@ func TestFitWorkloads(t *testing.T) {
 	}
 }
 
+// TestFitLimits: pods of files request their limits, those of templates as well.
+func TestFitLimits(t *testing.T) {
+	const node = `
+apiVersion: v1
+kind: Node
+metadata: {name: small, labels: {size: small}}
+status: {allocatable: {cpu: "8", pods: "10"}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: running, namespace: default}
+spec: {nodeName: small, containers: [{name: c, image: registry.example.com/train:1, resources: {limits: {cpu: 2}}}]}
+`
+	file := filepath.Join(t.TempDir(), "node.yaml")
+	if err := os.WriteFile(file, []byte(node), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const spec = "{nodeSelector: {size: small}, containers: [{name: c, image: registry.example.com/train:1, resources: {limits: {cpu: 2}}}]}"
+	for in, want := range map[string]string{
+		"{apiVersion: v1, kind: Pod, metadata: {name: train}, spec: " + spec + "}":                           "pod default/train: 3 pods fit\n",
+		"{apiVersion: batch/v1, kind: Job, metadata: {name: train}, spec: {template: {spec: " + spec + "}}}": "job default/train: 3 pods fit\n",
+	} {
+		if got, err := run(t, in, "fit", "-f", "-", "--from-files", file); err != nil || !strings.HasPrefix(got, want) {
+			t.Errorf("%v\n%s\nwant %s", err, got, want)
+		}
+	}
+}
+
 // drains are of node 2, of a driver's partitions, and of no device.
 const drains = `
 apiVersion: dra-steward.io/v1alpha1

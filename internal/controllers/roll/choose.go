@@ -215,7 +215,7 @@ func (w *work) drainOf(n *v1alpha1.RollNode, node Node) *v1alpha1.DeviceDrain {
 			v1alpha1.OwnerAnnotation: v1alpha1.DeviceRollKind + "/" + w.Roll.Name, v1alpha1.ReasonAnnotation: "maintenance of node " + n.Name,
 			v1alpha1.RollAnnotation: n.Name,
 		}},
-		Spec: w.Roll.Spec.Drain.Of(node.Devices...),
+		Spec: w.Roll.Spec.Drain.Of(slices.Concat(node.Devices, node.Unpublished)...),
 	}
 	// The garbage collector deletes it with the roll, which lifts the cordon.
 	drain.OwnerReferences = ownedBy(w.Roll)

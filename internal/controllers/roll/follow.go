@@ -31,9 +31,10 @@ func (w *work) follow(n *v1alpha1.RollNode) {
 		w.proving(n, node)
 	case v1alpha1.RollRestoring:
 		if w.restore(n, node) {
-			difference := n.Message
+			_, text, _ := difference(n.Pools, node.Pools)
 			w.enter(n, v1alpha1.RollDone)
-			n.CompletionTime, n.Message = n.Since, difference
+			n.CompletionTime = n.Since
+			w.note(n, text)
 			n.Pools, n.Replaced = nil, nil // a status has room for those of nodes in work
 		}
 	case v1alpha1.RollSkipped, v1alpha1.RollUndone, v1alpha1.RollGone:
@@ -99,6 +100,12 @@ func (w *work) restore(n *v1alpha1.RollNode, node Node) bool {
 	}
 	if node.CordonedBy == w.Roll.Name {
 		w.Uncordon = append(w.Uncordon, n.Name)
+	}
+	switch free := w.free(n); {
+	case !free && node.Refused != "":
+		w.note(n, node.Refused)
+	case free && n.State != v1alpha1.RollGone:
+		n.Message = ""
 	}
 	return w.free(n)
 }
@@ -216,6 +223,7 @@ func (w *work) replacing(n *v1alpha1.RollNode, node Node) {
 		}
 	}
 	if len(previous) > 0 {
+		n.Pools = renewed(n.Pools, node.Pools)
 		w.dismiss(n, node, previous)
 		return
 	}
@@ -262,6 +270,11 @@ func (w *work) working(n *v1alpha1.RollNode, node Node) {
 		w.note(n, plural.Of(len(node.Hit.Claims), "claim")+" got a device in spite of the cordon: "+node.Hit.Claims[0].String())
 	default:
 		w.note(n, "no claim holds a device: the work can be done")
+	}
+	// The end of a command can be the request of a reboot: what the driver has published before does not say that it is over.
+	// The node has a condition or an annotation when the work is done.
+	if work := w.Roll.Spec.NodeWork; n.State == v1alpha1.RollWorking && work.Condition == nil && work.Annotation == nil {
+		n.Pools = renewed(n.Pools, node.Pools)
 	}
 }
 

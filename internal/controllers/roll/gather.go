@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
@@ -54,14 +55,14 @@ func (c *Controller) gather(ctx context.Context, r *v1alpha1.DeviceRoll, all *cl
 		return in
 	}
 	for _, d := range all.drains {
-		if d.Labels[v1alpha1.RollLabel] == r.Name {
+		if ownedIs(d, r) {
 			in.Drains = append(in.Drains, d)
 		}
 	}
 	devices := publishedBy(r.Spec.Driver, all.view)
-	state := map[string]v1alpha1.RollState{}
+	begun := map[string]*v1alpha1.RollNode{}
 	for i := range r.Status.Nodes {
-		state[r.Status.Nodes[i].Name] = r.Status.Nodes[i].State
+		begun[r.Status.Nodes[i].Name] = &r.Status.Nodes[i]
 	}
 	for _, object := range c.options.Nodes.GetStore().List() {
 		node, is := object.(*corev1.Node)
@@ -71,13 +72,13 @@ func (c *Controller) gather(ctx context.Context, r *v1alpha1.DeviceRoll, all *cl
 		found, has := devices[node.Name]
 		if has && Selects(r, node) {
 			in.Selected = append(in.Selected, node.Name)
-		} else if state[node.Name] == "" {
+		} else if begun[node.Name] == nil {
 			continue
 		}
 		if !has {
 			found = &published{}
 		}
-		in.Nodes[node.Name] = c.node(ctx, r, node, found, state[node.Name], all)
+		in.Nodes[node.Name] = c.node(ctx, r, node, found, cmp.Or(begun[node.Name], &v1alpha1.RollNode{}), all)
 	}
 	driverDevices := guard.PublishedDevices(all.view.PublishedSlices())
 	if c.options.Foresight != nil {
@@ -92,7 +93,7 @@ func (c *Controller) gather(ctx context.Context, r *v1alpha1.DeviceRoll, all *cl
 const maxPools = 64
 
 // node is a node as a roll sees it.
-func (c *Controller) node(ctx context.Context, r *v1alpha1.DeviceRoll, node *corev1.Node, found *published, state v1alpha1.RollState, all *cluster) Node {
+func (c *Controller) node(ctx context.Context, r *v1alpha1.DeviceRoll, node *corev1.Node, found *published, own *v1alpha1.RollNode, all *cluster) Node {
 	slices.SortFunc(found.pools, func(a, b v1alpha1.RollPool) int {
 		return cmp.Or(strings.Compare(a.Driver, b.Driver), strings.Compare(a.Name, b.Name))
 	})
@@ -105,22 +106,66 @@ func (c *Controller) node(ctx context.Context, r *v1alpha1.DeviceRoll, node *cor
 	if by := all.busy[node.Name]; by != r.Name {
 		n.Busy = by
 	}
-	n.Hit = c.options.Usage.ImpactOn(slices.Values(c.held(r, node.Name, found, all)), nil).Hit()
-	if r.Spec.DriverPods != nil && InWork(state) {
+	n.Unpublished = c.unpublished(node.Name, found, own.Pools)
+	n.Hit = c.options.Usage.ImpactOn(slices.Values(held(r, node.Name, slices.Concat(n.Devices, n.Unpublished), all)), nil).Hit()
+	if r.Spec.DriverPods != nil && InWork(own.State) {
 		c.readPods(ctx, r, node.Name, &n)
 	}
-	if left := state == v1alpha1.RollSkipped || state == v1alpha1.RollUndone; r.Spec.Proof != nil && (InWork(state) || left) {
-		pod, claim, err := c.options.API.Proof(ctx, r.Spec.Proof.Namespace, DrainName(r.Name, node.Name))
-		if n.Proof = proofState(r, pod, claim); err != nil {
-			n.Proof.Exists, n.Refused = false, denied(err, "the proof", r.Spec.Proof.Namespace, "controller.rolls.proofNamespaces")
-		}
+	if r.Spec.Proof != nil {
+		c.readProof(ctx, r, own, &n)
 	}
 	return n
 }
 
-// held are the devices of a node that are published or that its drain has.
-func (c *Controller) held(r *v1alpha1.DeviceRoll, node string, found *published, all *cluster) (devices []usage.DeviceID) {
-	for _, name := range found.devices {
+// unpublished are the devices of the pools of a node that pods hold and the driver no longer publishes: it still has to
+// unprepare their claims.
+func (c *Controller) unpublished(node string, found *published, before []v1alpha1.RollPool) (devices []v1alpha1.DeviceName) {
+	pools := map[string]map[string]bool{}
+	for _, p := range slices.Concat(found.pools, before) {
+		if pools[p.Driver] == nil {
+			pools[p.Driver] = map[string]bool{}
+		}
+		pools[p.Driver][p.Name] = true
+	}
+	known := sets.New(found.devices...)
+	for driver, names := range pools {
+		for _, prepared := range c.options.Usage.Prepared(node, driver) {
+			for _, r := range prepared.Claim.Status.Allocation.Devices.Results {
+				device := v1alpha1.DeviceName{Driver: r.Driver, Pool: r.Pool, Device: r.Device}
+				if r.Driver == driver && names[r.Pool] && !known.Has(device) {
+					known.Insert(device)
+					devices = append(devices, device)
+				}
+			}
+		}
+	}
+	slices.SortFunc(devices, func(a, b v1alpha1.DeviceName) int { return usage.DeviceID(a).Compare(usage.DeviceID(b)) })
+	return devices
+}
+
+// readProof reads the proof of a node in work. It is also read for one that is left out or taken back, until it is gone.
+func (c *Controller) readProof(ctx context.Context, r *v1alpha1.DeviceRoll, own *v1alpha1.RollNode, n *Node) {
+	key := r.Name + "/" + own.Name
+	left := own.State == v1alpha1.RollSkipped || own.State == v1alpha1.RollUndone
+	if !left {
+		delete(c.proofless, key)
+	}
+	if !InWork(own.State) && !left || c.proofless[key] == r.UID {
+		return
+	}
+	pod, claim, err := c.options.API.Proof(ctx, r.Spec.Proof.Namespace, DrainName(r.Name, own.Name))
+	n.Proof = proofState(r, pod, claim)
+	switch {
+	case err != nil:
+		n.Proof.Exists, n.Refused = false, denied(err, "the proof", r.Spec.Proof.Namespace, "controller.rolls.proofNamespaces")
+	case left && !n.Proof.Exists:
+		c.proofless[key] = r.UID
+	}
+}
+
+// held are devices of a node, and those that its drain has.
+func held(r *v1alpha1.DeviceRoll, node string, of []v1alpha1.DeviceName, all *cluster) (devices []usage.DeviceID) {
+	for _, name := range of {
 		devices = append(devices, usage.DeviceID(name))
 	}
 	for _, d := range all.drains {

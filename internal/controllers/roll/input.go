@@ -46,6 +46,8 @@ type Node struct {
 	Devices    []v1alpha1.DeviceName
 	Pools      []v1alpha1.RollPool
 	Incomplete string
+	// Unpublished are devices of these pools that pods of the node hold and that are no longer published.
+	Unpublished []v1alpha1.DeviceName
 	// Hit is what a drain of the devices affects now, also of those that its drain has and that are not
 	// published.
 	Hit guard.Hit

@@ -26,18 +26,11 @@ func (c *Controller) step(ctx context.Context, r *v1alpha1.DeviceRoll, all *clus
 	}
 	decision := Decide(c.gather(ctx, r, all))
 	c.options.Metrics.state(r.Name, decision.Status)
-	if !equality.Semantic.DeepEqual(r.Status, decision.Status) {
-		if err := c.write(ctx, r, decision.Status); err != nil {
-			if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-				return gap, nil // another client was faster: decide again
-			}
-			return 0, err
+	if err := c.store(ctx, r, decision, all); err != nil {
+		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+			return gap, nil // another client was faster: decide again
 		}
-	}
-	for i := range decision.Status.Nodes {
-		if n := &decision.Status.Nodes[i]; InWork(n.State) {
-			all.busy[n.Name] = r.Name
-		}
+		return 0, err
 	}
 	wake := period
 	if !decision.Wake.IsZero() {
@@ -46,10 +39,24 @@ func (c *Controller) step(ctx context.Context, r *v1alpha1.DeviceRoll, all *clus
 	return wake, c.act(ctx, r, decision, all)
 }
 
+// store stores the status of a decision. No other roll begins with nodes in work from before the write on: its answer can be
+// lost.
+func (c *Controller) store(ctx context.Context, r *v1alpha1.DeviceRoll, decision Decision, all *cluster) error {
+	for i := range decision.Status.Nodes {
+		if n := &decision.Status.Nodes[i]; InWork(n.State) {
+			all.busy[n.Name] = r.Name
+		}
+	}
+	if equality.Semantic.DeepEqual(r.Status, decision.Status) {
+		return nil
+	}
+	return c.write(ctx, r, decision.Status)
+}
+
 // left are the drains of a roll.
 func (c *Controller) left(r *v1alpha1.DeviceRoll, all *cluster) (left []*v1alpha1.DeviceDrain) {
 	for _, d := range all.drains {
-		if d.Labels[v1alpha1.RollLabel] == r.Name {
+		if ownedIs(d, r) {
 			left = append(left, d)
 		}
 	}
@@ -152,8 +159,8 @@ func (c *Controller) createDrains(ctx context.Context, r *v1alpha1.DeviceRoll, c
 		switch {
 		case apierrors.IsAlreadyExists(err):
 			object, exists, _ := c.options.Drains.GetStore().GetByKey(d.Name)
-			if there, is := object.(*v1alpha1.DeviceDrain); exists && is && there.Labels[v1alpha1.RollLabel] != r.Name {
-				failed(node, "DeviceDrain "+d.Name+" exists, and is not a drain of the roll: delete it", err)
+			if there, is := object.(*v1alpha1.DeviceDrain); exists && is && !ownedIs(there, r) {
+				failed(node, "DeviceDrain "+d.Name+" exists, and is not a drain of this roll: delete it, unless the one of an earlier roll of the name is about to go", err)
 			}
 		case err != nil:
 			failed(node, "DeviceDrain "+d.Name+" cannot be created: "+err.Error(), err)
