@@ -6,7 +6,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiresource "k8s.io/apimachinery/pkg/api/resource"
 	resourcehelper "k8s.io/component-helpers/resource"
+
+	"github.com/dra-steward/dra-steward/internal/manifest"
 )
+
+// podOf decodes a pod.
+func podOf(document *manifest.Document) (*corev1.Pod, []manifest.Problem) {
+	pod := &corev1.Pod{}
+	problems := manifest.DecodeInto(document, pod)
+	defaulted(pod)
+	return pod, problems
+}
 
 // defaulted fills in what the API server does in a pod that it stores, as far as that decides on which nodes the pod fits:
 // requests where there are limits only, and the ports of the host's network.

@@ -166,8 +166,9 @@ func snapshotOfFiles(streams cmdutil.Streams, files []string) (*Snapshot, error)
 				objects = append(objects, object)
 			}
 		case document.APIVersion == "v1" && document.Kind == "Pod":
-			l.Pods = append(l.Pods, &corev1.Pod{})
-			problems = manifest.DecodeInto(document, l.Pods[len(l.Pods)-1])
+			var pod *corev1.Pod
+			pod, problems = podOf(document)
+			l.Pods = append(l.Pods, pod)
 		case document.APIVersion == "v1" && document.Kind == "Node":
 			l.Nodes = append(l.Nodes, &corev1.Node{})
 			problems = manifest.DecodeInto(document, l.Nodes[len(l.Nodes)-1])

@@ -110,9 +110,7 @@ func stateOfFiles(streams cmdutil.Streams, files []string) (*State, error) {
 func (s *State) decode(document *manifest.Document) (any, []manifest.Problem) {
 	switch group, _, _ := strings.Cut(document.APIVersion, "/"); {
 	case group == "v1" && document.Kind == "Pod":
-		pod := &corev1.Pod{}
-		problems := manifest.DecodeInto(document, pod)
-		defaulted(pod)
+		pod, problems := podOf(document)
 		s.Objects.Pods = append(s.Objects.Pods, pod)
 		return nil, problems
 	case group == "v1" && document.Kind == "Node":
