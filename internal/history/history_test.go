@@ -167,6 +167,64 @@ func TestFlapping(t *testing.T) {
 	expect(t, lines(&store, gpu, time.Time{}), "0 taint a:NoSchedule added (50 times); driver/gpu.example.com", "9 taint a:NoSchedule removed")
 }
 
+// TestAuthors: who began an entry, and why, stays when others change its object or repeat it.
+func TestAuthors(t *testing.T) {
+	var store history.Store
+	of := func(minute int, by, reason string) {
+		e := taint("a:NoSchedule", at(minute))
+		e.Source, e.By, e.Reason = "rule/a", by, reason
+		store.Observe(history.Observation{Device: gpu, Entries: []history.Entry{e}}, at(minute))
+	}
+	of(1, "alice", "fan")
+	store.Observe(history.Observation{Device: gpu}, at(3))
+	of(6, "bob", "firmware")
+	of(20, "carol", "my test")
+	of(21, "carol", "my test")
+	of(22, "", "")
+	store.Observe(history.Observation{Device: gpu}, at(30))
+	of(31, "alice", "fan")
+	want := []string{
+		"1 taint a:NoSchedule added; alice; fan",
+		"3 taint a:NoSchedule removed",
+		"6 taint a:NoSchedule added; bob; firmware",
+		"20 taint a:NoSchedule changed; carol; my test",
+		"22 taint a:NoSchedule changed; rule/a",
+		"30 taint a:NoSchedule removed",
+		"31 taint a:NoSchedule added; alice; fan",
+	}
+	expect(t, lines(&store, gpu, time.Time{}), want...)
+	store.Observe(history.Observation{Device: gpu}, at(32))
+	of(33, "alice", "fan")
+	want[6] = "31 taint a:NoSchedule added (2 times); alice; fan"
+	expect(t, lines(&store, gpu, time.Time{}), want...)
+}
+
+// TestManySteps: with many changes of a drain, by whom it is now stays, and what is left out is not recorded again.
+func TestManySteps(t *testing.T) {
+	var store history.Store
+	e := history.Entry{Kind: history.Drain, Name: "a", By: "alice", Begin: at(0), Steps: []history.Step{{Time: at(1), State: "Blocked"}, {Time: at(2), State: "Drained"}}}
+	observe := func(minute int) {
+		store.Observe(history.Observation{Device: gpu, Entries: []history.Entry{e}}, at(minute))
+	}
+	for i := range 20 {
+		e.By = fmt.Sprint("user-", i)
+		observe(3 + i)
+	}
+	for i := range 20 {
+		e.Steps[0].Time = at(30 + i)
+		observe(30 + i)
+	}
+	r := store.Of(gpu)
+	text := fmt.Sprint(r)
+	observe(60)
+	if again := fmt.Sprint(store.Of(gpu)); again != text {
+		t.Errorf("%s becomes %s", text, again)
+	}
+	if got := lines(&store, gpu, time.Time{}); len(r.Entries[0].Steps) != history.MaxSteps || !slices.Contains(got, "22 drain a changed; user-19") {
+		t.Error(got)
+	}
+}
+
 // TestBounds: a record, a shard and a memory have at most what they may have, and say what is left
 // out.
 func TestBounds(t *testing.T) {

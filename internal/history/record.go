@@ -62,7 +62,7 @@ type Entry struct {
 	// Effect is that of the taint, Source who published it, as driver/NAME or rule/NAME.
 	Effect string `json:"effect,omitempty"`
 	Source string `json:"source,omitempty"`
-	// By is the owner, Reason and Ticket are why.
+	// By is the owner at the begin, Reason and Ticket are why.
 	By     string `json:"by,omitempty"`
 	Reason string `json:"reason,omitempty"`
 	Ticket string `json:"ticket,omitempty"`
@@ -71,18 +71,23 @@ type Entry struct {
 	End   time.Time `json:"end,omitzero"`
 	// Times is how often it began, each time within ten minutes of its end; 0 is once.
 	Times int `json:"times,omitempty"`
-	// Steps are the states of a drain or reaction; CutSteps is how many were left out.
+	// Steps are the states of a drain or reaction, and changes; CutSteps is how many were left out.
 	Steps    []Step `json:"steps,omitempty"`
 	CutSteps int    `json:"cutSteps,omitempty"`
 }
 
-// A Step is a state that a drain or a reaction has reached.
+// A Step is a state that a drain or a reaction has reached, or a change of by whom and why an entry is.
 type Step struct {
 	// Time is the zero time in what is observed for the time of the observation.
 	Time    time.Time `json:"time"`
 	State   string    `json:"state"`
 	Message string    `json:"message,omitempty"`
+	// By is the owner since a change.
+	By string `json:"by,omitempty"`
 }
+
+// stateChanged is the state of a step that says by whom and why an entry is from then on.
+const stateChanged = "changed"
 
 // A Holder is a claim that has or had the device.
 type Holder struct {
@@ -111,7 +116,11 @@ func (e *Entry) is(other *Entry) bool {
 func (e Entry) Equal(other Entry) bool {
 	return e.is(&other) && e.Effect == other.Effect && e.By == other.By && e.Reason == other.Reason && e.Ticket == other.Ticket &&
 		e.Begin.Equal(other.Begin) && e.End.Equal(other.End) && e.Times == other.Times && e.CutSteps == other.CutSteps &&
-		slices.EqualFunc(e.Steps, other.Steps, func(a, b Step) bool { return a.Time.Equal(b.Time) && a.State == b.State && a.Message == b.Message })
+		slices.EqualFunc(e.Steps, other.Steps, Step.equal)
+}
+
+func (s Step) equal(other Step) bool {
+	return s.Time.Equal(other.Time) && s.State == other.State && s.Message == other.Message && s.By == other.By
 }
 
 func (e *Entry) open() bool { return e.End.IsZero() }
@@ -132,33 +141,88 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// follow takes over what is newer of an entry that goes on. It reports whether it changes.
-func (e *Entry) follow(other *Entry, now time.Time) (changed bool) {
-	for _, text := range []struct{ had, has *string }{{&e.By, &other.By}, {&e.Reason, &other.Reason}, {&e.Ticket, &other.Ticket}} {
-		if *text.has != "" && *text.had != *text.has {
-			*text.had, changed = *text.has, true
+// beganAs reports whether two entries began by the same owner, for the same reason.
+func (e *Entry) beganAs(other *Entry) bool {
+	return e.By == other.By && e.Reason == other.Reason && e.Ticket == other.Ticket
+}
+
+// why is the reason with the ticket.
+func (e *Entry) why() string {
+	if e.Ticket == "" {
+		return e.Reason
+	}
+	return strings.TrimPrefix(e.Reason+", "+e.Ticket, ", ")
+}
+
+// lastChange is the index of the last step that is a change, -1 if there is none.
+func (e *Entry) lastChange() int {
+	for i, step := range slices.Backward(e.Steps) {
+		if step.State == stateChanged {
+			return i
 		}
 	}
-	for _, step := range other.Steps {
+	return -1
+}
+
+// stands is the change that says by whom and why an entry is now.
+func (e *Entry) stands() Step {
+	if at := e.lastChange(); at >= 0 {
+		return e.Steps[at]
+	}
+	is := Step{State: stateChanged, By: cmp.Or(e.By, e.Source), Message: clean(e.why(), maxText)}
+	if e.Kind == Reaction { // its causes come and go
+		is.Message = e.Ticket
+	}
+	return is
+}
+
+// follow takes over what is newer of an entry that goes on. It reports whether it changes. Who began it, and why,
+// stays: others can write what is there now.
+func (e *Entry) follow(other *Entry, now time.Time) bool {
+	steps := other.Steps
+	if was, is := e.stands(), other.stands(); was.By != is.By || was.Message != is.Message {
+		steps = append(slices.Clip(steps), is)
+	}
+	return e.add(steps, now)
+}
+
+// add adds the steps that are new. It reports whether there are any.
+func (e *Entry) add(steps []Step, now time.Time) (is bool) {
+	for _, step := range steps {
 		if e.knows(step) {
 			continue
 		}
 		if step.Time.IsZero() {
 			step.Time = moment(now, now)
 		}
-		e.Steps, changed = append(e.Steps, step), true
+		e.Steps, is = append(e.Steps, step), true
 	}
 	slices.SortStableFunc(e.Steps, func(a, b Step) int { return a.Time.Compare(b.Time) })
-	if over := len(e.Steps) - MaxSteps; over > 0 {
-		e.Steps = slices.Delete(e.Steps, 1, 1+over) // the first one stays
-		e.CutSteps += over
+	for len(e.Steps) > MaxSteps {
+		at := e.oldest()
+		e.Steps = slices.Delete(e.Steps, at, at+1)
+		e.CutSteps++
 	}
-	return changed
+	return is
 }
 
-// knows reports whether a step is among those of an entry, or before them. A step without a time is
+// oldest is the index of the step that goes first. The first step and the last change stay.
+func (e *Entry) oldest() int {
+	if e.lastChange() == 1 {
+		return 2
+	}
+	return 1
+}
+
+// knows reports whether a step is among those of an entry, or there is no room for it. A step without a time is
 // known by its state.
 func (e *Entry) knows(step Step) bool {
+	switch {
+	case step.State == stateChanged:
+		return false
+	case !step.Time.IsZero() && len(e.Steps) == MaxSteps && !step.Time.After(e.Steps[e.oldest()].Time):
+		return true
+	}
 	return slices.ContainsFunc(e.Steps, func(known Step) bool {
 		return known.State == step.State && (step.Time.IsZero() || !known.Time.Before(step.Time))
 	})
@@ -279,7 +343,7 @@ func (r *Record) size() int {
 		e := &r.Entries[i]
 		n += 160 + len(e.Name) + len(e.UID) + len(e.Effect) + len(e.Source) + len(e.By) + len(e.Reason) + len(e.Ticket)
 		for _, s := range e.Steps {
-			n += 64 + len(s.State) + len(s.Message)
+			n += 64 + len(s.State) + len(s.Message) + len(s.By)
 		}
 	}
 	for i := range r.Holders {
@@ -330,7 +394,8 @@ func (e *Entry) clean(now time.Time) {
 	}
 	for i := range e.Steps {
 		s := &e.Steps[i]
-		s.Time, s.State, s.Message = moment(s.Time, now), clean(s.State, maxText), clean(s.Message, maxText)
+		s.Time, s.State = moment(s.Time, now), clean(s.State, maxText)
+		s.Message, s.By = clean(s.Message, maxText), clean(s.By, maxName)
 	}
 }
 

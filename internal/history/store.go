@@ -115,15 +115,13 @@ func (r *Record) observe(o Observation, now time.Time) (changed bool) {
 	return r.holdNow(o.Holders, now) || changed
 }
 
-// enter notes a current entry.
+// enter notes a current entry. One that returns soon goes on, if it is by the same owner and for the same reason.
 func (r *Record) enter(e Entry, now time.Time) bool {
-	for i := len(r.Entries) - 1; i >= 0; i-- {
-		known := &r.Entries[i]
+	if known := r.latest(&e); known != nil {
 		switch {
-		case !known.is(&e):
 		case known.open():
 			return known.follow(&e, now)
-		case now.Sub(known.End) < same:
+		case now.Sub(known.End) < same && known.beganAs(&e):
 			known.End, known.Times = time.Time{}, max(known.Times, 1)+1
 			known.follow(&e, now)
 			return true
@@ -131,9 +129,20 @@ func (r *Record) enter(e Entry, now time.Time) bool {
 	}
 	steps := e.Steps
 	e.Steps = nil
-	e.follow(&Entry{Steps: steps}, now)
+	e.add(steps, now)
 	r.Entries = append(r.Entries, e)
 	return true
+}
+
+// latest is the entry about the same that has not ended, or ended last; nil if there is none.
+func (r *Record) latest(e *Entry) (found *Entry) {
+	for i := range r.Entries {
+		known := &r.Entries[i]
+		if known.is(e) && (found == nil || known.open() || !found.open() && !known.End.Before(found.End)) {
+			found = known
+		}
+	}
+	return found
 }
 
 // hold notes a holder, of now or of before.

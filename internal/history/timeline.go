@@ -69,20 +69,21 @@ func (e *Entry) began() string {
 }
 
 func (e *Entry) events() (all []Event) {
-	why := e.Reason
-	if e.Ticket != "" {
-		why = strings.TrimPrefix(why+", "+e.Ticket, ", ")
-	}
-	all = append(all, Event{Time: e.Begin, What: e.began(), By: cmp.Or(e.By, e.Source), Why: why})
+	name := string(e.Kind) + " " + e.Name
+	all = append(all, Event{Time: e.Begin, What: e.began(), By: cmp.Or(e.By, e.Source), Why: e.why()})
 	for _, step := range e.Steps {
-		all = append(all, Event{Time: step.Time, What: string(e.Kind) + " " + e.Name + ": " + step.State, Why: step.Message})
+		what := name + ": " + step.State
+		if step.State == stateChanged {
+			what = name + " changed"
+		}
+		all = append(all, Event{Time: step.Time, What: what, By: step.By, Why: step.Message})
 	}
 	if e.CutSteps > 0 {
-		all = append(all, Event{Time: e.last(), What: string(e.Kind) + " " + e.Name + ": " + plural.Of(e.CutSteps, "step") + " left out"})
+		all = append(all, Event{Time: e.last(), What: name + ": " + plural.Of(e.CutSteps, "step") + " left out"})
 	}
 	if !e.open() {
 		end := map[Kind]string{Taint: "removed", Drain: "deleted", Reaction: "ended"}[e.Kind]
-		all = append(all, Event{Time: e.End, What: string(e.Kind) + " " + e.Name + " " + end})
+		all = append(all, Event{Time: e.End, What: name + " " + end})
 	}
 	return all
 }
