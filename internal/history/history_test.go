@@ -199,6 +199,36 @@ func TestAuthors(t *testing.T) {
 	expect(t, lines(&store, gpu, time.Time{}), want...)
 }
 
+// TestAway: the taint of a rule outlasts the absence of a device. A taint that returns to a published device begins
+// then, whatever its time.
+func TestAway(t *testing.T) {
+	var store history.Store
+	e := taint("a:NoSchedule", at(1))
+	e.Source, e.By = "rule/a", "alice"
+	observe := func(minute int, unpublished bool, entries ...history.Entry) {
+		store.Observe(history.Observation{Device: gpu, Unpublished: unpublished, Entries: entries}, at(minute))
+	}
+	observe(1, false, e)
+	observe(60, true)
+	expect(t, lines(&store, gpu, time.Time{}), "1 taint a:NoSchedule added; alice", "60 taint a:NoSchedule ended; the device is no longer published")
+	observe(75, false, e)
+	observe(120, true)
+	e.By = "bob"
+	observe(125, false, e)
+	observe(130, false)
+	observe(150, false, e)
+	observe(160, true)
+	e.Begin = at(170)
+	observe(180, false, e)
+	expect(t, lines(&store, gpu, time.Time{}),
+		"1 taint a:NoSchedule added; alice",
+		"125 taint a:NoSchedule changed; bob",
+		"130 taint a:NoSchedule removed",
+		"150 taint a:NoSchedule added; bob",
+		"160 taint a:NoSchedule ended; the device is no longer published",
+		"170 taint a:NoSchedule added; bob")
+}
+
 // TestManySteps: with many changes of a drain, by whom it is now stays, and what is left out is not recorded again.
 func TestManySteps(t *testing.T) {
 	var store history.Store

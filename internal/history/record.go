@@ -69,6 +69,8 @@ type Entry struct {
 	// Begin is when it began, End when it ended; the zero time is not yet.
 	Begin time.Time `json:"begin"`
 	End   time.Time `json:"end,omitzero"`
+	// Unpublished is true if it ended because the device is no longer published.
+	Unpublished bool `json:"unpublished,omitempty"`
 	// Times is how often it began, each time within ten minutes of its end; 0 is once.
 	Times int `json:"times,omitempty"`
 	// Steps are the states of a drain or reaction, and changes; CutSteps is how many were left out.
@@ -115,7 +117,7 @@ func (e *Entry) is(other *Entry) bool {
 // Equal reports whether two entries say the same.
 func (e Entry) Equal(other Entry) bool {
 	return e.is(&other) && e.Effect == other.Effect && e.By == other.By && e.Reason == other.Reason && e.Ticket == other.Ticket &&
-		e.Begin.Equal(other.Begin) && e.End.Equal(other.End) && e.Times == other.Times && e.CutSteps == other.CutSteps &&
+		e.Begin.Equal(other.Begin) && e.End.Equal(other.End) && e.Unpublished == other.Unpublished && e.Times == other.Times && e.CutSteps == other.CutSteps &&
 		slices.EqualFunc(e.Steps, other.Steps, Step.equal)
 }
 
@@ -184,6 +186,13 @@ func (e *Entry) follow(other *Entry, now time.Time) bool {
 		steps = append(slices.Clip(steps), is)
 	}
 	return e.add(steps, now)
+}
+
+// resume makes an entry that has ended one that goes on.
+func (e *Entry) resume(other *Entry, now time.Time) bool {
+	e.End, e.Unpublished = time.Time{}, false
+	e.follow(other, now)
+	return true
 }
 
 // add adds the steps that are new. It reports whether there are any.

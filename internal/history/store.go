@@ -42,6 +42,8 @@ type Observation struct {
 	Device v1alpha1.DeviceName
 	// Node is empty if it is not known.
 	Node string
+	// Unpublished is true if no slice has the device, so that its taints are not known.
+	Unpublished bool
 	// Entries are what is done to it now, Holders who holds it now.
 	Entries []Entry
 	Holders []Holder
@@ -103,7 +105,7 @@ func (r *Record) observe(o Observation, now time.Time) (changed bool) {
 	for i := range r.Entries {
 		e := &r.Entries[i]
 		if e.open() && !slices.ContainsFunc(current, func(n Entry) bool { return e.is(&n) }) {
-			e.End, changed = later(e.Begin, moment(now, now)), true
+			e.End, e.Unpublished, changed = later(e.Begin, moment(now, now)), o.Unpublished && e.Kind == Taint, true
 		}
 	}
 	for i := range o.Previous {
@@ -115,16 +117,21 @@ func (r *Record) observe(o Observation, now time.Time) (changed bool) {
 	return r.holdNow(o.Holders, now) || changed
 }
 
-// enter notes a current entry. One that returns soon goes on, if it is by the same owner and for the same reason.
+// enter notes a current entry. One that returns soon goes on, if it is by the same owner and for the same reason. So
+// does a taint that is older than the absence of the device.
 func (r *Record) enter(e Entry, now time.Time) bool {
 	if known := r.latest(&e); known != nil {
+		older := !e.Begin.After(known.End)
 		switch {
 		case known.open():
 			return known.follow(&e, now)
+		case known.Unpublished && older:
+			return known.resume(&e, now)
 		case now.Sub(known.End) < same && known.beganAs(&e):
-			known.End, known.Times = time.Time{}, max(known.Times, 1)+1
-			known.follow(&e, now)
-			return true
+			known.Times = max(known.Times, 1) + 1
+			return known.resume(&e, now)
+		case older:
+			e.Begin = moment(now, now)
 		}
 	}
 	steps := e.Steps

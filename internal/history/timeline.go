@@ -81,7 +81,11 @@ func (e *Entry) events() (all []Event) {
 	if e.CutSteps > 0 {
 		all = append(all, Event{Time: e.last(), What: name + ": " + plural.Of(e.CutSteps, "step") + " left out"})
 	}
-	if !e.open() {
+	switch {
+	case e.open():
+	case e.Unpublished:
+		all = append(all, Event{Time: e.End, What: name + " ended", Why: "the device is no longer published"})
+	default:
 		end := map[Kind]string{Taint: "removed", Drain: "deleted", Reaction: "ended"}[e.Kind]
 		all = append(all, Event{Time: e.End, What: name + " " + end})
 	}

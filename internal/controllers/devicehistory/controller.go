@@ -263,8 +263,9 @@ func (c *Controller) expire(now time.Time) {
 
 // observe is the present state of a device.
 func (c *Controller) observe(name v1alpha1.DeviceName, view *tracker.Snapshot) history.Observation {
-	o := history.Observation{Device: name, Entries: slices.Concat(c.drains[name], c.reactions[name]), HoldersSince: c.since}
-	if d, published := view.Device(name.Driver, name.Pool, name.Device); published {
+	d, published := view.Device(name.Driver, name.Pool, name.Device)
+	o := history.Observation{Device: name, Unpublished: !published, Entries: slices.Concat(c.drains[name], c.reactions[name]), HoldersSince: c.since}
+	if published {
 		o.Node = taints.NodeOf(d)
 		o.Entries = append(o.Entries, taintsOf(d, view)...)
 	}

@@ -194,6 +194,19 @@ func TestBefore(t *testing.T) {
 	})
 }
 
+// TestAway: the taints of a device end when no slice has it any more.
+func TestAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.publish("node-1", 1, 1)
+		wait(20 * time.Second)
+		w.do(nil, w.client.ResourceV1().ResourceSlices().Delete(t.Context(), "node-1", metav1.DeleteOptions{}))
+		wait(20 * time.Second)
+		w.expect("node-1", "taint example.com/xid=79:NoSchedule added", "taint example.com/xid=79:NoSchedule ended")
+		w.stop()
+	})
+}
+
 // TestRate: with all devices tainted again and again, and claims that come and go each second, there are at most
 // six writes a minute, and none when nothing changes.
 func TestRate(t *testing.T) {
