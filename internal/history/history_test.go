@@ -229,6 +229,36 @@ func TestAway(t *testing.T) {
 		"170 taint a:NoSchedule added; bob")
 }
 
+// TestRounds: each round of a reaction is recorded, with its own cause, and each text of an acknowledgement.
+func TestRounds(t *testing.T) {
+	var store history.Store
+	e := history.Entry{Kind: history.Reaction, Name: "xid", Reason: "xid 79", Begin: at(0)}
+	drain := history.Entry{Kind: history.Drain, Name: "a", Begin: at(0)}
+	for i, step := range []history.Step{
+		{State: "Sick", Cause: "xid 79"},
+		{State: "Draining", Cause: "xid 79", Message: "pod a restarts"},
+		{State: "Draining", Cause: "xid 79", Message: "pod b restarts"},
+		{State: "Acknowledged", Message: "replaced"},
+		{State: "Sick", Cause: "xid 48"},
+		{State: "Draining", Cause: "xid 48"},
+	} {
+		e.Reason, e.Steps = step.Cause, []history.Step{step}
+		drain.Steps = []history.Step{{State: "Acknowledged", Message: fmt.Sprint("OPS-", i/4)}, {Time: at(0), State: "Drained"}}
+		store.Observe(history.Observation{Device: gpu, Entries: []history.Entry{e, drain}}, at(i))
+	}
+	expect(t, lines(&store, gpu, time.Time{}),
+		"0 reaction xid began; xid 79",
+		"0 reaction xid: Sick",
+		"0 drain a created",
+		"0 drain a: Acknowledged; OPS-0",
+		"0 drain a: Drained",
+		"1 reaction xid: Draining; pod a restarts",
+		"3 reaction xid: Acknowledged; replaced",
+		"4 reaction xid: Sick; xid 48",
+		"4 drain a: Acknowledged; OPS-1",
+		"5 reaction xid: Draining")
+}
+
 // TestManySteps: with many changes of a drain, by whom it is now stays, and what is left out is not recorded again.
 func TestManySteps(t *testing.T) {
 	var store history.Store

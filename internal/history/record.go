@@ -84,8 +84,9 @@ type Step struct {
 	Time    time.Time `json:"time"`
 	State   string    `json:"state"`
 	Message string    `json:"message,omitempty"`
-	// By is the owner since a change.
-	By string `json:"by,omitempty"`
+	// By is the owner since a change, Cause the cause of a reaction then.
+	By    string `json:"by,omitempty"`
+	Cause string `json:"cause,omitempty"`
 }
 
 // stateChanged is the state of a step that says by whom and why an entry is from then on.
@@ -122,7 +123,7 @@ func (e Entry) Equal(other Entry) bool {
 }
 
 func (s Step) equal(other Step) bool {
-	return s.Time.Equal(other.Time) && s.State == other.State && s.Message == other.Message && s.By == other.By
+	return s.Time.Equal(other.Time) && s.State == other.State && s.Message == other.Message && s.By == other.By && s.Cause == other.Cause
 }
 
 func (e *Entry) open() bool { return e.End.IsZero() }
@@ -223,18 +224,31 @@ func (e *Entry) oldest() int {
 	return 1
 }
 
-// knows reports whether a step is among those of an entry, or there is no room for it. A step without a time is
-// known by its state.
+// knows reports whether a step is among those of an entry, or there is no room for it.
 func (e *Entry) knows(step Step) bool {
 	switch {
 	case step.State == stateChanged:
 		return false
-	case !step.Time.IsZero() && len(e.Steps) == MaxSteps && !step.Time.After(e.Steps[e.oldest()].Time):
+	case step.Time.IsZero():
+		return e.reached(step)
+	case len(e.Steps) == MaxSteps && !step.Time.After(e.Steps[e.oldest()].Time):
 		return true
 	}
-	return slices.ContainsFunc(e.Steps, func(known Step) bool {
-		return known.State == step.State && (step.Time.IsZero() || !known.Time.Before(step.Time))
-	})
+	return slices.ContainsFunc(e.Steps, func(known Step) bool { return known.State == step.State && !known.Time.Before(step.Time) })
+}
+
+// reached reports whether a step without a time is the present one. A reaction has one state at a time, with
+// messages that come and go. The others of a drain have times.
+func (e *Entry) reached(step Step) bool {
+	for _, known := range slices.Backward(e.Steps) {
+		switch {
+		case e.Kind == Reaction && known.State != stateChanged:
+			return known.State == step.State
+		case e.Kind != Reaction && known.State == step.State:
+			return known.Message == step.Message
+		}
+	}
+	return false
 }
 
 // AddPods adds pods to those of a holder. It reports whether it changes.
@@ -352,7 +366,7 @@ func (r *Record) size() int {
 		e := &r.Entries[i]
 		n += 160 + len(e.Name) + len(e.UID) + len(e.Effect) + len(e.Source) + len(e.By) + len(e.Reason) + len(e.Ticket)
 		for _, s := range e.Steps {
-			n += 64 + len(s.State) + len(s.Message) + len(s.By)
+			n += 64 + len(s.State) + len(s.Message) + len(s.By) + len(s.Cause)
 		}
 	}
 	for i := range r.Holders {
@@ -404,7 +418,7 @@ func (e *Entry) clean(now time.Time) {
 	for i := range e.Steps {
 		s := &e.Steps[i]
 		s.Time, s.State = moment(s.Time, now), clean(s.State, maxText)
-		s.Message, s.By = clean(s.Message, maxText), clean(s.By, maxName)
+		s.Message, s.By, s.Cause = clean(s.Message, maxText), clean(s.By, maxName), clean(s.Cause, maxText)
 	}
 }
 

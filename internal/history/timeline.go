@@ -71,12 +71,18 @@ func (e *Entry) began() string {
 func (e *Entry) events() (all []Event) {
 	name := string(e.Kind) + " " + e.Name
 	all = append(all, Event{Time: e.Begin, What: e.began(), By: cmp.Or(e.By, e.Source), Why: e.why()})
+	cause := e.Reason
 	for _, step := range e.Steps {
+		why := step.Message
+		if step.Cause != "" && step.Cause != cause {
+			cause = step.Cause
+			why = strings.TrimSuffix(cause+", "+why, ", ")
+		}
 		what := name + ": " + step.State
 		if step.State == stateChanged {
 			what = name + " changed"
 		}
-		all = append(all, Event{Time: step.Time, What: what, By: step.By, Why: step.Message})
+		all = append(all, Event{Time: step.Time, What: what, By: step.By, Why: why})
 	}
 	if e.CutSteps > 0 {
 		all = append(all, Event{Time: e.last(), What: name + ": " + plural.Of(e.CutSteps, "step") + " left out"})

@@ -135,7 +135,7 @@ func reactionsOf(reactions []*v1alpha1.DeviceReaction) map[v1alpha1.DeviceName][
 			if d.State == v1alpha1.ReactionHealthy {
 				continue
 			}
-			e := history.Entry{Kind: history.Reaction, Name: r.Name, Reason: d.Cause, Steps: []history.Step{{State: string(d.State), Message: d.Message}}}
+			e := history.Entry{Kind: history.Reaction, Name: r.Name, Reason: d.Cause, Steps: []history.Step{{State: string(d.State), Message: d.Message, Cause: d.Cause}}}
 			e.By, _, e.Ticket = why(r)
 			if d.SickSince != nil {
 				e.Begin = d.SickSince.Time
