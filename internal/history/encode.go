@@ -48,7 +48,7 @@ func (s *Store) Change(shard int) { s.shards[shard].changed = true }
 // out, in the store, too.
 func (s *Store) Encode(shard int) ([]byte, error) {
 	part := &s.shards[shard]
-	part.shrink(maxShardText)
+	s.shrink(part, maxShardText)
 	for {
 		ranked := part.ranked()
 		lines := make([][]byte, 1, len(ranked)+1)
@@ -73,7 +73,7 @@ func (s *Store) Encode(shard int) ([]byte, error) {
 		case len(ranked) == 0:
 			return nil, fmt.Errorf("history: the header alone has %d bytes", len(data))
 		}
-		part.shrink(int(float64(part.size) * ShardBytes / float64(len(data))))
+		s.shrink(part, int(float64(part.size)*ShardBytes/float64(len(data))))
 	}
 }
 

@@ -99,7 +99,7 @@ func TestStory(t *testing.T) {
 	if pods := store.HeldBy("team-a", "", "train-0"); len(pods) != 1 || pods[0] != gpu {
 		t.Errorf("train-0 had %v", pods)
 	}
-	expect(t, store.Of(gpu).Notes(), "who released it before 2026-11-24T06:00:00Z is not known: the controller started then")
+	expect(t, store.Of(gpu).Notes(), "holders before 2026-11-24T06:00:00Z can be missing: the controller remembers them since then")
 	store.Expire(at(30).Add(history.Age + time.Minute))
 	if store.Has(gpu) {
 		t.Error("what ended long ago is kept")
@@ -365,16 +365,54 @@ func TestMemory(t *testing.T) {
 			hold(i, n)
 		}
 	}
-	if n := len(memory.Take(device(0))); n != 2 {
-		t.Errorf("%d of the device with many", n)
+	if past := memory.Take(device(0)); len(past.Holders) != 2 || past.Cut != 18 {
+		t.Errorf("%d of the device with many, without %d", len(past.Holders), past.Cut)
 	}
 	past := memory.Take(device(20_000))
-	if len(past) == 0 || len(past) > 4 || past[len(past)-1].UID != "20000/3" {
+	if n := len(past.Holders); n == 0 || n > 4 || past.Holders[n-1].UID != "20000/3" || n+past.Cut != 4 {
 		t.Errorf("%v", past)
 	}
 	memory.Expire(at(0).Add(history.Age + time.Hour))
-	if past := memory.Take(device(7)); past != nil {
+	if past := memory.Take(device(7)); past.Holders != nil {
 		t.Errorf("%v", past)
+	}
+	for i := range history.MaxPrevious {
+		hold(i, 50)
+	}
+	if !memory.Since.IsZero() {
+		t.Errorf("holders before %s are forgotten", memory.Since)
+	}
+	hold(history.MaxPrevious, 51)
+	if !memory.Since.Equal(at(51)) {
+		t.Errorf("holders before %s are forgotten", memory.Since)
+	}
+}
+
+// TestReturn: the holders of a record that is left out are in the next record of the device.
+func TestReturn(t *testing.T) {
+	var memory history.Memory
+	var store history.Store
+	month := int(history.Age / time.Minute)
+	store.Dropped = func(r *history.Record) { memory.Return(r, at(month)) }
+	observe := func(minute int, entries ...history.Entry) {
+		store.Observe(history.Observation{Device: gpu, Entries: entries, Holders: memory.Holders(gpu), Previous: memory.Take(gpu)}, at(minute))
+	}
+	observe(0, taint("a:NoSchedule", at(0)))
+	observe(1)
+	for i := range 20 {
+		uid, minute := fmt.Sprintf("%02d", i), month-40+i
+		memory.Hold(holder(uid, at(minute)), []v1alpha1.DeviceName{gpu}, at(minute))
+		memory.Release(uid, at(minute))
+	}
+	observe(month - 10)
+	store.Expire(at(month + 10))
+	if store.Has(gpu) {
+		t.Fatal("what ended long ago is kept")
+	}
+	observe(month+20, taint("a:NoSchedule", at(month+20)))
+	r := store.Of(gpu)
+	if n := len(r.Holders); n != history.MaxHolders || r.Holders[n-1].UID != "19" || r.CutHolders != 12 {
+		t.Errorf("%d holders, without %d: %v", n, r.CutHolders, r.Holders)
 	}
 }
 

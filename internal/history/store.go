@@ -16,8 +16,10 @@ const Shards = 10
 // A Store has the records of devices. The zero value is ready for use.
 type Store struct {
 	// Since is when the recording began.
-	Since  time.Time
-	shards [Shards]shard
+	Since time.Time
+	// Dropped is told of each record that is left out, if it is not nil.
+	Dropped func(*Record)
+	shards  [Shards]shard
 }
 
 // A shard is a part of a store.
@@ -48,8 +50,8 @@ type Observation struct {
 	Entries []Entry
 	Holders []Holder
 	// Previous are holders of before that the record does not have.
-	Previous []Holder
-	// HoldersSince is when the watch of holders began.
+	Previous Past
+	// HoldersSince is since when all holders are remembered.
 	HoldersSince time.Time
 }
 
@@ -89,7 +91,7 @@ func (s *Store) Observe(o Observation, now time.Time) {
 	part.records[o.Device] = r
 	part.size += r.size() - before
 	part.changed = true
-	part.shrink(maxShardText)
+	s.shrink(part, maxShardText)
 }
 
 func (r *Record) observe(o Observation, now time.Time) (changed bool) {
@@ -108,8 +110,10 @@ func (r *Record) observe(o Observation, now time.Time) (changed bool) {
 			e.End, e.Unpublished, changed = later(e.Begin, moment(now, now)), o.Unpublished && e.Kind == Taint, true
 		}
 	}
-	for i := range o.Previous {
-		h := o.Previous[i]
+	if o.Previous.Cut > r.CutHolders { // the record of another leader can count the same ones
+		r.CutHolders, changed = o.Previous.Cut, true
+	}
+	for _, h := range o.Previous.Holders {
 		h.Pods = slices.Clone(h.Pods)
 		h.clean(now)
 		changed = r.hold(h) || changed
@@ -185,29 +189,28 @@ func (r *Record) holdNow(all []Holder, now time.Time) (changed bool) {
 	return changed
 }
 
-// shrink leaves out records until they have at most most bytes.
-func (s *shard) shrink(most int) {
-	if s.size <= most {
+// shrink leaves out records of a shard until they have at most most bytes.
+func (s *Store) shrink(part *shard, most int) {
+	if part.size <= most {
 		return
 	}
-	ranked := s.ranked()
-	for len(ranked) > 0 && s.size > most/10*9 {
+	ranked := part.ranked()
+	for len(ranked) > 0 && part.size > most/10*9 {
 		last := ranked[len(ranked)-1]
-		s.leaveOut(last)
+		s.drop(part, last)
+		part.cut.Devices++
+		part.cut.Until = later(part.cut.Until, last.last())
 		ranked = ranked[:len(ranked)-1]
 	}
 }
 
-func (s *shard) leaveOut(r *Record) {
-	s.drop(r)
-	s.cut.Devices++
-	s.cut.Until = later(s.cut.Until, r.last())
-}
-
-func (s *shard) drop(r *Record) {
-	delete(s.records, r.DeviceName)
-	s.size -= r.size()
-	s.changed = true
+func (s *Store) drop(part *shard, r *Record) {
+	delete(part.records, r.DeviceName)
+	part.size -= r.size()
+	part.changed = true
+	if s.Dropped != nil {
+		s.Dropped(r)
+	}
 }
 
 // ranked are the records of a shard, those first that are kept longest: of each driver the one
@@ -249,7 +252,7 @@ func (s *Store) Expire(now time.Time) {
 			before := r.size()
 			lives, changed := r.expire(now)
 			if part.size += r.size() - before; !lives {
-				part.drop(r)
+				s.drop(part, r)
 			} else if changed {
 				part.changed = true
 			}
@@ -279,7 +282,7 @@ func (s *Store) Merge(other *Store, now time.Time) {
 			own.merge(r)
 			part.size += own.size() - before
 		}
-		part.shrink(maxShardText)
+		s.shrink(part, maxShardText)
 	}
 }
 

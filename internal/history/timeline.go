@@ -128,13 +128,13 @@ func (h *Holder) events() []Event {
 // Notes are sentences about what the record does not have.
 func (r *Record) Notes() (notes []string) {
 	if r.CutEntries > 0 {
-		notes = append(notes, fmt.Sprintf("%s left out: only the last %d are kept", wasWere(r.CutEntries, "older entry", "older entries"), MaxEntries))
+		notes = append(notes, fmt.Sprintf("%s left out: at most the last %d are kept", wasWere(r.CutEntries, "older entry", "older entries"), MaxEntries))
 	}
 	if r.CutHolders > 0 {
-		notes = append(notes, fmt.Sprintf("%s left out: only the last %d are kept", wasWere(r.CutHolders, "older holder", "older holders"), MaxHolders))
+		notes = append(notes, fmt.Sprintf("%s left out: at most the last %d are kept", wasWere(r.CutHolders, "older holder", "older holders"), MaxHolders))
 	}
 	if len(r.Holders) < MaxHolders && !r.HoldersSince.IsZero() {
-		notes = append(notes, "who released it before "+r.HoldersSince.Format(time.RFC3339)+" is not known: the controller started then")
+		notes = append(notes, "holders before "+r.HoldersSince.Format(time.RFC3339)+" can be missing: the controller remembers them since then")
 	}
 	return notes
 }

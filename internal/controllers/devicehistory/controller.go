@@ -51,8 +51,6 @@ const (
 // A Controller records the history of devices.
 type Controller struct {
 	Options
-	since time.Time
-
 	mutex  sync.Mutex
 	memory history.Memory
 	// store is nil while another replica leads.
@@ -70,7 +68,7 @@ func New(o Options) (*Controller, error) {
 	if o.ConfigMaps == nil || o.Prefix == "" || o.Tracker == nil || o.Claims == nil || o.Pods == nil {
 		return nil, errors.New("history of devices: the client, the prefix, the view and the informers are required")
 	}
-	c := &Controller{Options: o, since: time.Now(), dirty: map[v1alpha1.DeviceName]struct{}{}}
+	c := &Controller{Options: o, memory: history.Memory{Since: time.Now()}, dirty: map[v1alpha1.DeviceName]struct{}{}}
 	_, err := o.Claims.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(object any) { c.claim(nil, object) },
 		UpdateFunc: func(old, object any) { c.claim(old, object) },
@@ -180,7 +178,7 @@ func (c *Controller) Run(ctx context.Context) error {
 // begin reads what is stored; until it has, nothing is written.
 func (c *Controller) begin(ctx context.Context) bool {
 	c.mutex.Lock()
-	c.store = &history.Store{}
+	c.store = &history.Store{Dropped: func(r *history.Record) { c.memory.Return(r, time.Now()) }}
 	c.mutex.Unlock()
 	for shard := range history.Shards {
 		if err := c.fetch(ctx, shard); err != nil {
@@ -264,7 +262,7 @@ func (c *Controller) expire(now time.Time) {
 // observe is the present state of a device.
 func (c *Controller) observe(name v1alpha1.DeviceName, view *tracker.Snapshot) history.Observation {
 	d, published := view.Device(name.Driver, name.Pool, name.Device)
-	o := history.Observation{Device: name, Unpublished: !published, Entries: slices.Concat(c.drains[name], c.reactions[name]), HoldersSince: c.since}
+	o := history.Observation{Device: name, Unpublished: !published, Entries: slices.Concat(c.drains[name], c.reactions[name]), HoldersSince: c.memory.Since}
 	if published {
 		o.Node = taints.NodeOf(d)
 		o.Entries = append(o.Entries, taintsOf(d, view)...)
