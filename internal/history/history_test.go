@@ -388,6 +388,24 @@ func TestMemory(t *testing.T) {
 	}
 }
 
+// TestTwoClocks: the next leader saw the end of a use at another second. That is the same use, and the next one of the
+// claim is not.
+func TestTwoClocks(t *testing.T) {
+	var store history.Store
+	xid := taint("a:NoSchedule", at(0))
+	use := func(since, until int) history.Holder {
+		h := holder("1", at(since))
+		h.Until = at(until)
+		return h
+	}
+	for _, uses := range [][]history.Holder{{use(1, 3), use(5, 8)}, {use(1, 4), use(5, 7)}, {use(2, 3), use(5, 8), use(8, 9)}} {
+		store.Observe(history.Observation{Device: gpu, Entries: []history.Entry{xid}, Previous: history.Past{Holders: uses}}, at(9))
+	}
+	expect(t, lines(&store, gpu, time.Time{}), "0 taint a:NoSchedule added; driver/gpu.example.com",
+		"1 held by team-a/claim-1", "3 released by team-a/claim-1", "5 held by team-a/claim-1", "8 released by team-a/claim-1",
+		"8 held by team-a/claim-1", "9 released by team-a/claim-1")
+}
+
 // TestReturn: the holders of a record that is left out are in the next record of the device.
 func TestReturn(t *testing.T) {
 	var memory history.Memory

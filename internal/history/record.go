@@ -288,6 +288,12 @@ func (h *Holder) follow(now *Holder) (changed bool) {
 	return changed
 }
 
+// sameUse reports whether two uses that have ended are the same one. Replicas see its end at different times, and its
+// begin, if the claim does not say when it was allocated.
+func (h *Holder) sameUse(other *Holder) bool {
+	return !other.Until.IsZero() && (h.Since.Equal(other.Since) || h.Since.Before(other.Until) && other.Since.Before(h.Until))
+}
+
 // compareUse orders holders by when they began. Of those of one second, which is as exact as the times
 // of claims are, the one that has ended was the first.
 func compareUse(a, b Holder) int {

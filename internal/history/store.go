@@ -160,7 +160,7 @@ func (r *Record) latest(e *Entry) (found *Entry) {
 func (r *Record) hold(h Holder) bool {
 	for i := range r.Holders {
 		known := &r.Holders[i]
-		if known.UID == h.UID && (known.Until.IsZero() || known.Until.Equal(h.Until)) {
+		if known.UID == h.UID && (known.Until.IsZero() || known.sameUse(&h)) {
 			return known.follow(&h)
 		}
 	}
