@@ -346,6 +346,33 @@ func TestStorm(t *testing.T) {
 	}
 }
 
+// TestLeftOut: a device that is observed again and again, and left out each time, counts once.
+func TestLeftOut(t *testing.T) {
+	var store history.Store
+	const devices = 5000
+	for range 5 {
+		for i := range devices {
+			e := taint("a:NoSchedule", at(0))
+			for j := range history.MaxSteps {
+				e.Steps = append(e.Steps, history.Step{Time: at(j), State: "Blocked", Message: strings.Repeat("x", 256)})
+			}
+			device := v1alpha1.DeviceName{Driver: gpu.Driver, Pool: gpu.Pool, Device: fmt.Sprint("gpu-", i)}
+			store.Observe(history.Observation{Device: device, Entries: []history.Entry{e}}, at(10))
+		}
+	}
+	data, err := store.Encode(history.ShardOf(gpu))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cut := store.Cut().Devices; cut < devices-store.Len() || cut > devices {
+		t.Errorf("%d of %d devices were left out, %d are there", cut, devices, store.Len())
+	}
+	var next history.Store
+	if err := next.Decode(history.ShardOf(gpu), data, at(11)); err != nil || next.Cut().Devices != store.Cut().Devices {
+		t.Errorf("%v, %v", next.Cut(), err)
+	}
+}
+
 // TestMemory: all devices keep as many holders of before as there is room for.
 func TestMemory(t *testing.T) {
 	var memory history.Memory

@@ -28,13 +28,18 @@ type shard struct {
 	// size is that of all records.
 	size int
 	cut  Cut
+	// left are hashes of the devices whose records were left out, at most maxLeft.
+	left map[uint32]struct{}
 	// changed is true if it was not written since it changed.
 	changed bool
 }
 
+// maxLeft bounds the hashes of a shard.
+const maxLeft = 1 << 16
+
 // Cut is what was left out for lack of room.
 type Cut struct {
-	// Devices is how many records were left out, Until when the last of them changed last.
+	// Devices is of how many devices records were left out, at least; Until is when the last of them changed last.
 	Devices int       `json:"devices,omitempty"`
 	Until   time.Time `json:"until,omitzero"`
 }
@@ -57,9 +62,13 @@ type Observation struct {
 
 // ShardOf is the part of a store that has a device.
 func ShardOf(device v1alpha1.DeviceName) int {
+	return int(hash(device.Driver+"/"+device.Pool) % Shards)
+}
+
+func hash(text string) uint32 {
 	h := fnv.New32a()
-	_, _ = h.Write([]byte(device.Driver + "/" + device.Pool)) // never fails
-	return int(h.Sum32() % Shards)
+	_, _ = h.Write([]byte(text)) // never fails
+	return h.Sum32()
 }
 
 // Has reports whether there is a record of a device.
@@ -198,10 +207,21 @@ func (s *Store) shrink(part *shard, most int) {
 	for len(ranked) > 0 && part.size > most/10*9 {
 		last := ranked[len(ranked)-1]
 		s.drop(part, last)
-		part.cut.Devices++
-		part.cut.Until = later(part.cut.Until, last.last())
+		part.leftOut(last)
 		ranked = ranked[:len(ranked)-1]
 	}
+}
+
+// leftOut counts a device whose record is left out, once. What an earlier leader has counted can be the same devices.
+func (s *shard) leftOut(r *Record) {
+	if s.left == nil {
+		s.left = map[uint32]struct{}{}
+	}
+	if len(s.left) < maxLeft {
+		s.left[hash(r.String())] = struct{}{}
+	}
+	s.cut.Devices = max(s.cut.Devices, len(s.left))
+	s.cut.Until = later(s.cut.Until, r.last())
 }
 
 func (s *Store) drop(part *shard, r *Record) {
@@ -246,7 +266,7 @@ func (s *Store) Expire(now time.Time) {
 	for i := range s.shards {
 		part := &s.shards[i]
 		if now.Sub(part.cut.Until) > Age && part.cut != (Cut{}) {
-			part.cut, part.changed = Cut{}, true
+			part.cut, part.left, part.changed = Cut{}, nil, true
 		}
 		for _, r := range part.records {
 			before := r.size()
