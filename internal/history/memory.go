@@ -13,7 +13,7 @@ const MaxPrevious = 1 << 16
 // A Memory has the holders of all devices: those of now, and of each device the last ones before.
 // With many devices it has fewer of each. The zero value is ready for use.
 type Memory struct {
-	// Since is since when it has all holders, but those that [Past] counts.
+	// Since is the time from which on it has all holders, but those that [Past] counts.
 	Since    time.Time
 	now      map[string]*holding // by UID of the claim
 	on       map[v1alpha1.DeviceName][]*holding

@@ -35,7 +35,7 @@ type Record struct {
 	Entries []Entry `json:"entries,omitempty"`
 	// Holders are the claims that had it last.
 	Holders []Holder `json:"holders,omitempty"`
-	// HoldersSince is since when all holders were remembered as the record began.
+	// HoldersSince is the time from which on all holders were remembered as the record began.
 	HoldersSince time.Time `json:"holdersSince,omitzero"`
 	// CutEntries and CutHolders are how many older ones were left out.
 	CutEntries int `json:"cutEntries,omitempty"`

@@ -17,7 +17,7 @@ const Shards = 10
 type Store struct {
 	// Since is when the recording began.
 	Since time.Time
-	// Dropped is told of each record that is left out, if it is not nil.
+	// Dropped receives each record that is left out, if it is not nil.
 	Dropped func(*Record)
 	shards  [Shards]shard
 }
@@ -56,7 +56,7 @@ type Observation struct {
 	Holders []Holder
 	// Previous are holders of before that the record does not have.
 	Previous Past
-	// HoldersSince is since when all holders are remembered.
+	// HoldersSince is the time from which on all holders are remembered.
 	HoldersSince time.Time
 }
 
