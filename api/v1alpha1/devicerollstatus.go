@@ -76,7 +76,8 @@ type RollNode struct {
 	// Since is when the node came into the state.
 	// +optional
 	Since *metav1.Time `json:"since,omitempty"`
-	// StartTime is when the roll began with the node, and CompletionTime when it was done.
+	// StartTime is when the roll began with the node, and CompletionTime when it was done, or when
+	// nothing of the roll was left on it.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
 	// +optional
@@ -111,7 +112,7 @@ type RollNode struct {
 	// +optional
 	MissingDevices int32 `json:"missingDevices,omitempty"`
 	// AcceptDevices is true once a user has continued the roll although the driver publishes fewer
-	// devices than before.
+	// devices than before, or devices that are not in the drain.
 	// +optional
 	AcceptDevices bool `json:"acceptDevices,omitempty"`
 	// Message is the reason why the node waits, failed or was left out.

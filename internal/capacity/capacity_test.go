@@ -13,6 +13,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/capacity"
+	"github.com/dra-steward/dra-steward/internal/gates"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 )
 
@@ -204,6 +205,12 @@ func TestShares(t *testing.T) {
 	}
 	claim.Status.Allocation.Devices.Results[0].ConsumedCapacity["memory"] = resource.MustParse("70Gi")
 	if got, want := text(report(t, cluster, capacity.Scope{}, capacity.ByDriver).Total), "total 2 allocatable 1 held 1 fits 4 0 0 0"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	claim.Status.Allocation.Devices.Results[0].ConsumedCapacity["memory"] = resource.MustParse("30Gi")
+	cluster.Gates = gates.Defaults(0)
+	cluster.Gates.Features.ConsumableCapacity = false // a share takes the device
+	if got, want := text(report(t, cluster, capacity.Scope{}, capacity.ByDriver).Total), "total 2 allocatable 1 held 1 fits 1 0 0 0"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }

@@ -185,7 +185,7 @@ func (s *survey) setState(d *device) {
 		d.effect = effectOf(d.seen.Taints)
 	}
 	switch {
-	case h.exclusive || d.room == 0 && !d.unlimited:
+	case h.exclusive, d.inUse && !s.features.ConsumableCapacity, d.room == 0 && !d.unlimited:
 		d.state, d.room, d.unlimited = Held, 0, false
 	case d.reason != "":
 		d.state = Unreachable

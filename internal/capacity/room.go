@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/dra-steward/dra-steward/internal/placement"
-	"github.com/dra-steward/dra-steward/internal/plural"
 )
 
 // MaxPods bounds how many pods are placed.
@@ -41,6 +40,8 @@ type Room struct {
 	Orders int  `json:"orders,omitempty"`
 	// Bounded is true if the count ended at the most pods that are placed.
 	Bounded bool `json:"bounded,omitempty"`
+	// Slow are the nodes on which the search for devices took too long: more pods can fit there.
+	Slow []string `json:"slow,omitempty"`
 	// Nodes are how many fit on each node, in one order of several.
 	Nodes []NodeRoom `json:"nodes"`
 	// Limit is why the next pod does not fit.
@@ -80,26 +81,26 @@ func (q Question) Room(ctx context.Context) (Room, error) {
 			r.Nodes = append(r.Nodes, NodeRoom{Node: node, Pods: n})
 		}
 	}
-	r.Least, r.Most, r.Orders, r.Bounded = found.pods, found.pods, 1, found.pods >= MaxPods
-	if !r.Bounded {
-		full.Quiet(false)
-		next, err := full.Fits(ctx, f.replica(""))
-		if err != nil {
-			return r, err
-		}
-		if r.Limit = &next.Reason; next.Lands() {
-			return r, fmt.Errorf("pod %d fits on node %s, which is full", found.pods+1, next.Node)
-		}
+	r.Least, r.Most, r.Orders, r.Bounded, r.Slow = found.pods, found.pods, 1, found.pods >= MaxPods, found.slow
+	switch {
+	case r.Bounded:
+		return r, nil
+	case len(r.Slow) > 0:
+		r.Limit = &placement.Reason{Kind: placement.Slow, Message: placement.ErrSlow.Error()}
+		return r, nil
 	}
-	if found.independent && f.fixed(found) || r.Bounded {
-		r.Proven = !r.Bounded
-	} else if err := f.vary(ctx, &r, found); err != nil {
+	full.Quiet(false)
+	next, err := full.Fits(ctx, f.replica(""))
+	if err != nil {
 		return r, err
 	}
-	if len(f.slow) > 0 {
-		r.Proven = false
-		r.Notes = append(r.Notes, fmt.Sprintf("the search for devices takes too long on %s, such as %s: more pods can fit",
-			plural.Of(len(f.slow), "node"), slices.Min(slices.Collect(maps.Keys(f.slow)))))
+	if r.Limit = &next.Reason; next.Lands() {
+		return r, fmt.Errorf("pod %d fits on node %s, which is full", found.pods+1, next.Node)
+	}
+	if r.Proven = found.independent && f.fixed(found); !r.Proven {
+		if err := f.vary(ctx, &r, found); err != nil {
+			return r, err
+		}
 	}
 	r.Exact = r.Proven && r.Least == r.Most
 	return r, nil
@@ -125,15 +126,13 @@ type filler struct {
 	local map[placement.PoolID]string
 	// counters has the pools whose devices share counters.
 	counters map[placement.PoolID]bool
-	// slow has the nodes on which the search for devices takes too long.
-	slow map[string]bool
-	made int
+	made     int
 	// budget is how many pods may still be placed in other orders.
 	budget int
 }
 
 func (q Question) begin(ctx context.Context) (*filler, error) {
-	f := &filler{Question: q, base: q.Cluster.Begin(), pod: q.Pod.DeepCopy(), local: map[placement.PoolID]string{}, counters: map[placement.PoolID]bool{}, slow: map[string]bool{}}
+	f := &filler{Question: q, base: q.Cluster.Begin(), pod: q.Pod.DeepCopy(), local: map[placement.PoolID]string{}, counters: map[placement.PoolID]bool{}}
 	f.base.Quiet(true)
 	f.pod.Status, f.pod.Spec.SchedulingGroup = corev1.PodStatus{}, nil
 	seen, nodes := placement.Seen(q.Cluster.View, q.Cluster.Patched), q.Cluster.Nodes
@@ -185,18 +184,6 @@ func (f *filler) replica(node string) *corev1.Pod {
 	return &pod
 }
 
-// lands places one more pod on a node.
-func (f *filler) lands(ctx context.Context, s *placement.Simulation, node string) (placement.Result, bool, error) {
-	results, err := s.Place(ctx, f.replica(node))
-	if err != nil {
-		return placement.Result{}, false, err
-	}
-	if results[0].Reason.Kind == placement.Slow {
-		f.slow[node] = true
-	}
-	return results[0], results[0].Lands(), nil
-}
-
 // filled is how many pods were placed.
 type filled struct {
 	pods   int
@@ -205,6 +192,8 @@ type filled struct {
 	independent bool
 	// simple is true if no device that was allocated has counters or is shared.
 	simple bool
+	// slow are the nodes on which the search for devices took too long.
+	slow []string
 }
 
 // fill places pods node by node.
@@ -212,16 +201,19 @@ func (f *filler) fill(ctx context.Context, s *placement.Simulation) (filled, err
 	found := filled{byNode: map[string]int{}, independent: !f.shares(), simple: true}
 	for _, node := range f.nodes {
 		for found.pods < MaxPods {
-			result, lands, err := f.lands(ctx, s, node)
+			results, err := s.Place(ctx, f.replica(node))
 			if err != nil {
 				return found, err
 			}
-			if !lands {
+			if !results[0].Lands() {
+				if results[0].Reason.Kind == placement.Slow {
+					found.slow = append(found.slow, node)
+				}
 				break
 			}
 			found.pods++
 			found.byNode[node]++
-			found.add(f, result)
+			found.add(f, results[0])
 		}
 	}
 	return found, nil
@@ -294,7 +286,10 @@ func (f *filler) vary(ctx context.Context, r *Room, found filled) error {
 			if err != nil {
 				return err
 			}
-			if f.budget--; !results[0].Lands() {
+			if f.budget--; results[0].Reason.Kind == placement.Slow {
+				return nil
+			}
+			if !results[0].Lands() {
 				break
 			}
 		}
@@ -322,19 +317,23 @@ func (e *explorer) explore(ctx context.Context, s *placement.Simulation, placed 
 			return ctx.Err()
 		}
 		next := s.Clone()
-		result, lands, err := e.lands(ctx, next, node)
+		results, err := next.Place(ctx, e.replica(node))
 		if err != nil {
 			return err
 		}
-		if !lands {
+		if results[0].Reason.Kind == placement.Slow {
+			e.left = 0 // more can fit: nothing is proven
+			return nil
+		}
+		if !results[0].Lands() {
 			continue
 		}
 		full = false
-		now := append(slices.Clone(placed), textOf(result))
+		now := append(slices.Clone(placed), textOf(results[0]))
 		slices.Sort(now)
 		if key := strings.Join(now, "\n"); !e.seen[key] {
 			e.seen[key] = true
-			if err := e.explore(ctx, next, now); err != nil {
+			if err := e.explore(ctx, next, now); err != nil || e.left <= 0 {
 				return err
 			}
 		}

@@ -83,7 +83,6 @@ func (m *Manifests) add(document *manifest.Document, namespace string) []manifes
 	}
 	w.Kind, w.Name = document.Kind, cmp.Or(meta.Name, meta.GenerateName)
 	w.Pod.Name, w.Pod.Namespace = meta.Name, cmp.Or(meta.Namespace, namespace)
-	defaulted(w.Pod)
 	m.Workloads = append(m.Workloads, w)
 	return problems
 }
@@ -92,8 +91,7 @@ func (m *Manifests) add(document *manifest.Document, namespace string) []manifes
 func workloadOf(document *manifest.Document) (Workload, metav1.ObjectMeta, []manifest.Problem) {
 	switch document.APIVersion + " " + document.Kind {
 	case "v1 Pod":
-		pod := &corev1.Pod{}
-		problems := manifest.DecodeInto(document, pod)
+		pod, problems := podOf(document)
 		pod.Status = corev1.PodStatus{}
 		return Workload{Pod: pod, Replicas: 1}, pod.ObjectMeta, problems
 	case "apps/v1 Deployment":
@@ -119,6 +117,7 @@ func workloadOf(document *manifest.Document) (Workload, metav1.ObjectMeta, []man
 func controllerOf(document *manifest.Document, object any, meta *metav1.ObjectMeta, template *corev1.PodTemplateSpec, replicas **int32) (Workload, metav1.ObjectMeta, []manifest.Problem) {
 	problems := manifest.DecodeInto(document, object)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: template.Labels}, Spec: template.Spec}
+	setDefaults(&pod.Spec)
 	return Workload{Pod: pod, Replicas: int(ptr.Deref(*replicas, 1))}, *meta, problems
 }
 

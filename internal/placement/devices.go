@@ -128,17 +128,17 @@ func ByNode(all []*resourceapi.ResourceSlice) func(node string) []*resourceapi.R
 	return func(node string) []*resourceapi.ResourceSlice { return slices.Concat(local[node], anywhere) }
 }
 
-// Allocated returns what claims have, as the scheduler counts it with these features.
+// Allocated returns what claims have, as the scheduler counts it.
 func Allocated(claims iter.Seq[*resourceapi.ResourceClaim], features structured.Features) structured.AllocatedState {
-	state := structured.AllocatedState{
+	a := Allocator{Features: features, State: structured.AllocatedState{
 		AllocatedDevices:         sets.New[structured.DeviceID](),
 		AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](),
 		AggregatedCapacity:       structured.NewConsumedCapacityCollection(),
-	}
+	}}
 	for claim := range claims {
-		take(state, claim.Status.Allocation, features)
+		a.take(claim.Status.Allocation)
 	}
-	return state
+	return a.State
 }
 
 // held yields the results of an allocation that take something: admin access does not.
@@ -152,34 +152,6 @@ func held(allocation *resourceapi.AllocationResult) iter.Seq2[structured.DeviceI
 			if (r.AdminAccess == nil || !*r.AdminAccess) && !yield(structured.MakeDeviceID(r.Driver, r.Pool, r.Device), r) {
 				return
 			}
-		}
-	}
-}
-
-// take adds an allocation. A kube-scheduler without DRAConsumableCapacity takes a device of which a claim has a share for
-// allocated as a whole.
-func take(state structured.AllocatedState, allocation *resourceapi.AllocationResult, features structured.Features) {
-	for id, r := range held(allocation) {
-		if r.ShareID == nil || !features.ConsumableCapacity {
-			state.AllocatedDevices.Insert(id)
-			continue
-		}
-		state.AllocatedSharedDeviceIDs.Insert(structured.MakeSharedDeviceID(id, r.ShareID))
-		if r.ConsumedCapacity != nil {
-			state.AggregatedCapacity.Insert(structured.NewDeviceConsumedCapacity(id, r.ConsumedCapacity))
-		}
-	}
-}
-
-func giveBack(state structured.AllocatedState, allocation *resourceapi.AllocationResult, features structured.Features) {
-	for id, r := range held(allocation) {
-		if r.ShareID == nil || !features.ConsumableCapacity {
-			state.AllocatedDevices.Delete(id)
-			continue
-		}
-		state.AllocatedSharedDeviceIDs.Delete(structured.MakeSharedDeviceID(id, r.ShareID))
-		if r.ConsumedCapacity != nil {
-			state.AggregatedCapacity.Remove(structured.NewDeviceConsumedCapacity(id, r.ConsumedCapacity))
 		}
 	}
 }
@@ -232,6 +204,37 @@ type Allocator struct {
 	Cache  *dracel.Cache
 	// Steps are how many are left for searches with the allocator; nil is ManySteps for each.
 	Steps *int
+}
+
+// shared reports whether a result takes a share of a device: without the gate, it takes the device.
+func (a Allocator) shared(r *resourceapi.DeviceRequestAllocationResult) bool {
+	return r.ShareID != nil && a.Features.ConsumableCapacity
+}
+
+func (a Allocator) take(allocation *resourceapi.AllocationResult) {
+	for id, r := range held(allocation) {
+		if !a.shared(r) {
+			a.State.AllocatedDevices.Insert(id)
+			continue
+		}
+		a.State.AllocatedSharedDeviceIDs.Insert(structured.MakeSharedDeviceID(id, r.ShareID))
+		if r.ConsumedCapacity != nil {
+			a.State.AggregatedCapacity.Insert(structured.NewDeviceConsumedCapacity(id, r.ConsumedCapacity))
+		}
+	}
+}
+
+func (a Allocator) giveBack(allocation *resourceapi.AllocationResult) {
+	for id, r := range held(allocation) {
+		if !a.shared(r) {
+			a.State.AllocatedDevices.Delete(id)
+			continue
+		}
+		a.State.AllocatedSharedDeviceIDs.Delete(structured.MakeSharedDeviceID(id, r.ShareID))
+		if r.ConsumedCapacity != nil {
+			a.State.AggregatedCapacity.Remove(structured.NewDeviceConsumedCapacity(id, r.ConsumedCapacity))
+		}
+	}
 }
 
 // ErrStops is for what kube-scheduler stops at, on whichever node: a selector that fails.

@@ -12,6 +12,7 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 	schedulinghelper "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/utils/ptr"
 )
 
 // amounts are those of resources: thousandths of cpu, whole units of others.
@@ -52,12 +53,13 @@ type port struct {
 	ip       string
 }
 
-// portsOf are the ports that kube-scheduler counts: those of init containers only if they run as long as the pod.
+// portsOf are the ports of the host that containers use as long as the pod runs. Like kube-scheduler, it leaves out those
+// of init containers that end.
 func portsOf(pod *corev1.Pod) (all []port) {
-	starting := slices.DeleteFunc(slices.Clone(pod.Spec.InitContainers), func(c corev1.Container) bool {
-		return c.RestartPolicy == nil || *c.RestartPolicy != corev1.ContainerRestartPolicyAlways
-	})
-	for _, c := range slices.Concat(starting, pod.Spec.Containers) {
+	ends := func(c corev1.Container) bool {
+		return ptr.Deref(c.RestartPolicy, "") != corev1.ContainerRestartPolicyAlways
+	}
+	for _, c := range append(slices.DeleteFunc(slices.Clone(pod.Spec.InitContainers), ends), pod.Spec.Containers...) {
 		for _, p := range c.Ports {
 			if p.HostPort > 0 {
 				all = append(all, port{p.HostPort, cmp.Or(p.Protocol, corev1.ProtocolTCP), cmp.Or(p.HostIP, "0.0.0.0")})

@@ -67,7 +67,7 @@ func (s *Simulation) createdAgain(ctx context.Context, pod *corev1.Pod) (r Resul
 	for name, claim := range kept {
 		now := s.claims[name]
 		if now == nil || now.Status.Allocation == nil {
-			take(s.devices.State, claim.Status.Allocation, s.devices.Features)
+			s.devices.take(claim.Status.Allocation)
 		}
 	}
 	maps.Copy(s.claims, kept)

@@ -31,8 +31,10 @@ type Simulation struct {
 	// misses are the nodes that pods of one kind do not fit on. Placing others takes
 	// more, so that this stays; Remove forgets it.
 	misses map[string]*misses
-	// slow are the kinds of pods for which the search for devices takes too long.
-	slow map[string]bool
+	// slow are the kinds of pods for which the search for devices takes too long. slowNamed counts those that name
+	// their node.
+	slow      map[string]bool
+	slowNamed int
 	// dear counts the searches for what is in the way that used all their steps.
 	dear int
 	// most are the steps of the search for one kind.
@@ -87,11 +89,11 @@ func (r Result) Kept(claim *resourceapi.ResourceClaim) bool { return r.kept[name
 // Add adds a claim, or puts it in place of the one with its name.
 func (s *Simulation) Add(claim *resourceapi.ResourceClaim) {
 	if old := s.claims[nameOf(claim)]; old != nil {
-		giveBack(s.devices.State, old.Status.Allocation, s.devices.Features)
+		s.devices.giveBack(old.Status.Allocation)
 		s.misses = map[string]*misses{}
 	}
 	s.claims[nameOf(claim)] = Defaulted(claim)
-	take(s.devices.State, claim.Status.Allocation, s.devices.Features)
+	s.devices.take(claim.Status.Allocation)
 }
 
 // Claim returns a claim as it is now, nil if there is none.
@@ -119,7 +121,7 @@ func (s *Simulation) Remove(pod *corev1.Pod) {
 		switch {
 		case claim == nil:
 		case ownedBy(claim, pod):
-			giveBack(s.devices.State, claim.Status.Allocation, s.devices.Features)
+			s.devices.giveBack(claim.Status.Allocation)
 			delete(s.claims, name)
 		default:
 			s.unreserve(claim, uid)
@@ -135,7 +137,7 @@ func (s *Simulation) unreserve(claim *resourceapi.ResourceClaim, uid types.UID) 
 		return
 	}
 	if len(changed.Status.ReservedFor) == 0 && slices.Contains(claim.Finalizers, resourceapi.Finalizer) {
-		giveBack(s.devices.State, claim.Status.Allocation, s.devices.Features)
+		s.devices.giveBack(claim.Status.Allocation)
 		changed.Status.Allocation = nil
 	}
 	s.claims[nameOf(claim)] = &changed
@@ -149,7 +151,7 @@ func (s *Simulation) Fits(ctx context.Context, pod *corev1.Pod) (Result, error) 
 		r.Reason = reason
 		return r, nil
 	}
-	key, left := kindOf(pod, needs), s.steps()
+	key, left := kindOf(pod, needs), s.steps(pod)
 	if s.slow[key] {
 		r.Reason = tooSlow()
 		return r, nil
@@ -170,7 +172,8 @@ func (s *Simulation) Fits(ctx context.Context, pod *corev1.Pod) (Result, error) 
 		claims, message, err := s.on(ctx, s.nodes[i].Node, needs, &left)
 		switch {
 		case err != nil:
-			return r, s.ended(err, key, &r.Reason)
+			err = s.ended(err, key, &r)
+			return r, err
 		case claims == nil && len(needs.open(s.nodes[i])) > 0:
 			seen.add(i, Devices, message)
 			continue
@@ -189,12 +192,15 @@ func (s *Simulation) Fits(ctx context.Context, pod *corev1.Pod) (Result, error) 
 }
 
 // ended turns an error that is about the pod into a reason.
-func (s *Simulation) ended(err error, kind string, reason *Reason) error {
+func (s *Simulation) ended(err error, kind string, r *Result) error {
 	switch {
 	case errors.Is(err, ErrStops):
-		*reason = Reason{Kind: SelectorError, Message: err.Error()}
+		r.Reason = Reason{Kind: SelectorError, Message: err.Error()}
 	case errors.Is(err, ErrSlow):
-		s.slow[kind], *reason = true, tooSlow()
+		s.slow[kind], r.Reason = true, tooSlow()
+		if r.Pod.Spec.NodeName != "" {
+			s.slowNamed++
+		}
 	default:
 		return err
 	}
@@ -203,15 +209,19 @@ func (s *Simulation) ended(err error, kind string, reason *Reason) error {
 
 // The steps of the searches of one kind of pods, of some 10 µs each: those of Cluster.Steps, and more with more nodes, up to a
 // multiple. To find that 7 free devices are not 8 takes 128. With each kind that has used its steps, others get half of
-// them, down to the fewest: a tenant can write many kinds.
+// them, down to the fewest: a tenant can write many kinds. Pods that name their node are of a kind for each node: the
+// next node gets a half, then a third and so on, so that it still gets some after many that are slow.
 const (
 	kindSteps, nodeSteps, mostTimes = 5_000, 100, 8
 	fewest, fewestOfNode            = 200, 4
 )
 
-func (s *Simulation) steps() int {
+func (s *Simulation) steps(pod *corev1.Pod) int {
+	if pod.Spec.NodeName != "" {
+		return max(s.most/(1+s.slowNamed), fewest)
+	}
 	most := min(s.most+nodeSteps*len(s.nodes), mostTimes*s.most)
-	return max(most>>len(s.slow), fewest+fewestOfNode*len(s.nodes))
+	return max(most>>(len(s.slow)-s.slowNamed), fewest+fewestOfNode*len(s.nodes))
 }
 
 // on allocates the devices of the claims that have none.
@@ -283,7 +293,7 @@ func (s *Simulation) together(ctx context.Context, pods []*corev1.Pod, members [
 	if landed+running >= least {
 		return nil
 	}
-	before.slow, before.dear = s.slow, s.dear
+	before.slow, before.slowNamed, before.dear = s.slow, s.slowNamed, s.dear
 	*s = *before
 	for _, m := range members {
 		if results[m].Lands() {
@@ -341,7 +351,7 @@ func (s *Simulation) commit(r Result) {
 	for _, claim := range r.Claims {
 		name := nameOf(claim)
 		if !r.kept[name] {
-			take(s.devices.State, claim.Status.Allocation, s.devices.Features)
+			s.devices.take(claim.Status.Allocation)
 		}
 		if !resourceclaim.IsReservedForPod(&pod, claim, true) {
 			reserved := *claim

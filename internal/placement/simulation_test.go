@@ -148,6 +148,31 @@ func TestExtendedResources(t *testing.T) {
 	expect(t, place(t, world.Begin(), pods...), "n1", "n2", "Taken ")
 }
 
+// TestHostPorts: containers and sidecars use ports of their node, init containers that end do not.
+func TestHostPorts(t *testing.T) {
+	ports := []corev1.ContainerPort{{ContainerPort: 8080, HostPort: 8080}}
+	next := pod("next", "")
+	next.Spec.Containers[0].Ports = ports
+	for _, tt := range []struct {
+		name   string
+		change func(*corev1.PodSpec)
+		want   string
+	}{
+		{"container", func(s *corev1.PodSpec) { s.Containers[0].Ports = ports }, "NodePorts "},
+		{"sidecar", func(s *corev1.PodSpec) {
+			s.InitContainers = []corev1.Container{{Ports: ports, RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways)}}
+		}, "NodePorts "},
+		{"init container", func(s *corev1.PodSpec) { s.InitContainers = []corev1.Container{{Ports: ports}} }, "n1"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			running := on(pod("running", ""), "n1")
+			tt.change(&running.Spec)
+			world := placement.Cluster{Nodes: []*corev1.Node{node("n1")}, Pods: kept(t, []*corev1.Pod{running})}
+			expect(t, place(t, world.Begin(), next), tt.want)
+		})
+	}
+}
+
 func TestGangIsPlacedWhole(t *testing.T) {
 	group := &schedulingapi.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "g"}}
 	group.Spec.SchedulingPolicy.Gang = &schedulingapi.GangSchedulingPolicy{MinCount: 3}
@@ -203,6 +228,22 @@ func TestSharesAndCounters(t *testing.T) {
 	devices.Spec.Pool.ResourceSliceCount = 2
 	world = placement.Cluster{View: tracker.Merge(class(), counters, devices), Nodes: []*corev1.Node{node("n1")}, Templates: []*resourceapi.ResourceClaimTemplate{template("one", 1)}}
 	expect(t, place(t, world.Begin(), pod("a", "one"), pod("b", "one"), pod("c", "one")), "n1", "n1", "Taken ")
+}
+
+// TestSharesWithoutTheGate: a claim that has a share of a device takes all of it.
+func TestSharesWithoutTheGate(t *testing.T) {
+	held := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "held"}}
+	held.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{
+		{Request: "gpu", Driver: driver, Pool: "n1", Device: "gpu-0", ShareID: ptr.To(types.UID("share"))}}}}
+	world := placement.Cluster{View: tracker.Merge(class(), slice("n1", 1)), Nodes: []*corev1.Node{node("n1")}, Templates: []*resourceapi.ResourceClaimTemplate{template("one", 1)},
+		Claims: []*resourceapi.ResourceClaim{held}, Gates: gates.Defaults(37)}
+	world.Gates.Features.ConsumableCapacity = false
+	s := world.Begin()
+	expect(t, place(t, s, pod("a", "one")), "Taken ")
+	free := held.DeepCopy()
+	free.Status.Allocation = nil
+	s.Add(free)
+	expect(t, place(t, s, pod("a", "one")), "n1")
 }
 
 // TestLargerThanIsRead: of a pod, template or claim beyond the bound no place is looked for. It keeps what it takes.
@@ -270,29 +311,4 @@ func TestAmountsDoNotOverflow(t *testing.T) {
 			expect(t, place(t, world.Begin(), asks("c"), pod("d", "")), "Resources ", other)
 		}
 	}
-}
-
-// TestPortsOfInitContainers: an init container that ends has no port of the host, one that runs as long as the pod has.
-func TestPortsOfInitContainers(t *testing.T) {
-	ports := []corev1.ContainerPort{{HostPort: 8080, ContainerPort: 8080}}
-	for policy, want := range map[*corev1.ContainerRestartPolicy]string{nil: "n1", new(corev1.ContainerRestartPolicyAlways): "NodePorts "} {
-		running, next := pod("a", ""), pod("b", "")
-		running.Spec.NodeName = "n1"
-		running.Spec.InitContainers = []corev1.Container{{Name: "init", Ports: ports, RestartPolicy: policy}}
-		next.Spec.Containers[0].Ports = ports
-		cluster := placement.Cluster{View: tracker.Merge(class(), slice("n1", 2)), Nodes: []*corev1.Node{node("n1")}, Pods: []*corev1.Pod{running}}
-		expect(t, place(t, cluster.Begin(), next), want)
-	}
-}
-
-// TestSharesWithoutConsumableCapacity: a kube-scheduler without the gate does not allocate a device of which a claim has a share.
-func TestSharesWithoutConsumableCapacity(t *testing.T) {
-	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "held"}}
-	claim.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{
-		{Request: "gpu", Driver: driver, Pool: "n1", Device: "gpu-0", ShareID: ptr.To(types.UID("abc"))}}}}
-	without := gates.Defaults(37)
-	without.Features.ConsumableCapacity = false
-	cluster := placement.Cluster{View: tracker.Merge(class(), slice("n1", 1)), Nodes: []*corev1.Node{node("n1")},
-		Templates: []*resourceapi.ResourceClaimTemplate{template("one", 1)}, Claims: []*resourceapi.ResourceClaim{claim}, Gates: without}
-	expect(t, place(t, cluster.Begin(), pod("a", "one")), "Taken ")
 }

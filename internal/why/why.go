@@ -186,7 +186,7 @@ func (w Cluster) question(claim *resourceapi.ResourceClaim) *question {
 			}
 			id := usage.DeviceID{Driver: r.Driver, Pool: r.Pool, Device: r.Device}
 			q.users[id] = append(q.users[id], other)
-			if r.ShareID == nil {
+			if r.ShareID == nil || !q.features.ConsumableCapacity { // without the gate, a share takes the device
 				q.holders[id] = other
 			}
 		}

@@ -9,7 +9,9 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/dra-steward/dra-steward/internal/gates"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 )
 
@@ -199,6 +201,17 @@ func TestIncompletePools(t *testing.T) {
 	}
 	if incomplete.Spec.Pool.ResourceSliceCount != 2 {
 		t.Error("the published slice was changed")
+	}
+}
+
+// TestSharesWithoutTheGate: a claim that has a share of a device takes all of it.
+func TestSharesWithoutTheGate(t *testing.T) {
+	other := holding("other", "n1", "gpu-0")
+	other.Status.Allocation.Devices.Results[0].ShareID = new(types.UID("share"))
+	w := Cluster{View: tracker.Merge(class(), slice("n1", gpus(1)...)), Claims: []*resourceapi.ResourceClaim{other}, Gates: gates.Defaults(0)}
+	w.Gates.Features.ConsumableCapacity = false
+	if r, err := w.Explain(t.Context(), claim("c", nil), nil); err != nil || text(r) != "Unsatisfiable gpu=Count 1Taken" {
+		t.Errorf("%s, %v", text(r), err)
 	}
 }
 

@@ -35,7 +35,7 @@ func rolls() []mutant {
 	const follow, choose, decide = "internal/controllers/roll/follow.go", "internal/controllers/roll/choose.go", "internal/controllers/roll/decide.go"
 	const nodes, widens = "internal/controllers/roll/nodes.go", "internal/guard/widens.go"
 	return []mutant{
-		{name: "work begins while claims hold devices", file: follow, old: `v1alpha1.DrainDrained) && len(node.Hit.Claims) == 0:`, new: `v1alpha1.DrainDrained):`},
+		{name: "work begins while claims hold devices", file: follow, old: `v1alpha1.DrainDrained) && used(node) == "":`, new: `v1alpha1.DrainDrained):`},
 		{name: "a driver that ends is deleted again", file: follow, old: `if !pod.Deleting {`, new: `if true {`},
 		{name: "the pods of an operator are deleted", file: follow, old: `case w.Roll.Spec.DriverPods.Replace == v1alpha1.ReplaceWait:`, new: `case false:`},
 		{name: "fewer devices than before are accepted", file: follow, old: `case fewer > 0 && !n.AcceptDevices:`, new: `case false:`},

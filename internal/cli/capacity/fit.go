@@ -29,6 +29,9 @@ type fitOptions struct {
 	noHeaders              bool
 }
 
+// maxNamed is how many nodes the text names.
+const maxNamed = 8
+
 func fitFormats() []string { return []string{"text"} }
 
 // FitCommand returns the command fit.
@@ -47,8 +50,8 @@ for the next. For each node, fit checks node selector and affinity, taints, unsc
 requests of cpu, memory, pods and extended resources. Where the choice of nodes decides, the
 answer is an interval from the worst to the best.
 
-Exit codes: 0 all replicas fit, or --replicas is not set; 1 they do not, or only with a good
-choice of nodes; 2 the command failed.`,
+Exit codes: 0 all replicas fit, or --replicas is not set; 1 they do not, only with a good
+choice of nodes, or the search takes too long; 2 the command failed.`,
 		Example: `  dra-steward fit -f template.yaml
   dra-steward fit -f deployment.yaml --replicas 20
   dra-steward fit -f template.yaml --if-drained node/node-1
@@ -182,6 +185,9 @@ func (o *fitOptions) write(out io.Writer, r fitReport) error {
 	if r.Limit != nil {
 		fmt.Fprintf(out, "the next does not fit: %s\n", r.Limit.Message)
 	}
+	if len(r.Slow) > 0 {
+		fmt.Fprintf(out, "not searched to the end: %s\n", plural.List(r.Slow, maxNamed, len(r.Slow)))
+	}
 	if len(r.Unseen) > 0 {
 		fmt.Fprintf(out, "not checked: %s\n", strings.Join(r.Unseen, ", "))
 	}
@@ -197,7 +203,7 @@ func (o *fitOptions) write(out io.Writer, r fitReport) error {
 // headline is the answer in one sentence.
 func (r fitReport) headline() (text string) {
 	switch {
-	case r.Bounded:
+	case r.Bounded || len(r.Slow) > 0:
 		text = fmt.Sprintf("%d or more pods fit", r.Least)
 	case r.Exact:
 		text = plural.Of(r.Most, "pod") + " fit"
@@ -217,6 +223,8 @@ func (r fitReport) headline() (text string) {
 		text += fmt.Sprintf("; %s fit", plural.Of(r.Replicas, "replica"))
 	case r.Most >= r.Replicas:
 		text += fmt.Sprintf("; %s fit only with a good choice of nodes", plural.Of(r.Replicas, "replica"))
+	case len(r.Slow) > 0:
+		text += fmt.Sprintf("; it is not known whether %s fit", plural.Of(r.Replicas, "replica"))
 	default:
 		text += fmt.Sprintf("; %s do not fit", plural.Of(r.Replicas, "replica"))
 	}

@@ -156,8 +156,8 @@ func unready(node Node) string {
 		return "not all slices of pool " + node.Incomplete + " are published"
 	case len(node.Devices) == 0:
 		return "none of its devices is published"
-	case len(node.Devices) > v1alpha1.DrainDevicesMax:
-		return fmt.Sprintf("it has %s, and a drain has at most %d", plural.Of(len(node.Devices), "device"), v1alpha1.DrainDevicesMax)
+	case len(node.drained()) > v1alpha1.DrainDevicesMax:
+		return fmt.Sprintf("it has %s, and a drain has at most %d", plural.Of(len(node.drained()), "device"), v1alpha1.DrainDevicesMax)
 	}
 	return ""
 }
@@ -215,7 +215,7 @@ func (w *work) drainOf(n *v1alpha1.RollNode, node Node) *v1alpha1.DeviceDrain {
 			v1alpha1.OwnerAnnotation: v1alpha1.DeviceRollKind + "/" + w.Roll.Name, v1alpha1.ReasonAnnotation: "maintenance of node " + n.Name,
 			v1alpha1.RollAnnotation: n.Name,
 		}},
-		Spec: w.Roll.Spec.Drain.Of(slices.Concat(node.Devices, node.Unpublished)...),
+		Spec: w.Roll.Spec.Drain.Of(node.drained()...),
 	}
 	// The garbage collector deletes it with the roll, which lifts the cordon.
 	drain.OwnerReferences = ownedBy(w.Roll)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -85,8 +84,6 @@ type Controller struct {
 	made    *drain.DrainStore
 	// refused is why the last write for a node failed, by roll and node.
 	refused map[string]string
-	// proofless has nodes that are left out or taken back and have no proof, by roll and node, with the UID of the roll.
-	proofless map[string]types.UID
 	// landings are the last answers of Foresight, by roll and node.
 	landings map[string]landing
 }
@@ -101,7 +98,7 @@ func New(options Options) (*Controller, error) {
 	}
 	return &Controller{
 		options: options, changed: make(chan struct{}, 1), written: map[string]*v1alpha1.DeviceRoll{},
-		made: drain.NewDrainStore(options.Drains.GetStore(), options.Drains.LastSyncResourceVersion, options.Beginnings), refused: map[string]string{}, proofless: map[string]types.UID{}, landings: map[string]landing{},
+		made: drain.NewDrainStore(options.Drains.GetStore(), options.Drains.LastSyncResourceVersion, options.Beginnings), refused: map[string]string{}, landings: map[string]landing{},
 	}, nil
 }
 
@@ -180,7 +177,6 @@ func (c *Controller) pass(ctx context.Context) time.Duration {
 		}
 		next = min(next, wake)
 	}
-	maps.DeleteFunc(c.proofless, func(key string, _ types.UID) bool { return !present[key] })
 	c.orphans(ctx, present)
 	c.options.Metrics.keep(present)
 	return next

@@ -131,7 +131,8 @@ func (w *work) retry(n *v1alpha1.RollNode) {
 	if proof := w.Nodes[n.Name].Proof; state == v1alpha1.RollProving && proof.UID != "" {
 		n.Replaced = []types.UID{proof.UID} // it ran before the repair, also if it has succeeded since
 	}
-	n.AcceptDevices = n.AcceptDevices || n.MissingDevices > 0
+	published := state == v1alpha1.RollPublishing || state == v1alpha1.RollProving
+	n.AcceptDevices = n.AcceptDevices || n.MissingDevices > 0 || published && w.early(n, w.Nodes[n.Name]) != ""
 	n.MissingDevices = 0
 	n.Cordoned = false // it is cordoned again if a user has uncordoned it
 	w.enter(n, state)

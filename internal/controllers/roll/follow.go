@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/controllers/drain"
 	"github.com/dra-steward/dra-steward/internal/plural"
 	"github.com/dra-steward/dra-steward/internal/reconcile"
 )
@@ -33,12 +34,14 @@ func (w *work) follow(n *v1alpha1.RollNode) {
 		if w.restore(n, node) {
 			_, text, _ := difference(n.Pools, node.Pools)
 			w.enter(n, v1alpha1.RollDone)
-			n.CompletionTime = n.Since
 			w.note(n, text)
+			n.CompletionTime = n.Since
 			n.Pools, n.Replaced = nil, nil // a status has room for those of nodes in work
 		}
 	case v1alpha1.RollSkipped, v1alpha1.RollUndone, v1alpha1.RollGone:
-		w.restore(n, node)
+		if w.restore(n, node) && node.Refused == "" && n.StartTime != nil && n.CompletionTime == nil {
+			n.CompletionTime = reconcile.Stamp(w.Now)
+		}
 	case v1alpha1.RollWaiting:
 		if w.Roll.Spec.Undo { // the roll has begun with it before, and was continued
 			w.restore(n, node)
@@ -101,13 +104,15 @@ func (w *work) restore(n *v1alpha1.RollNode, node Node) bool {
 	if node.CordonedBy == w.Roll.Name {
 		w.Uncordon = append(w.Uncordon, n.Name)
 	}
-	switch free := w.free(n); {
-	case !free && node.Refused != "":
-		w.note(n, node.Refused)
-	case free && n.State != v1alpha1.RollGone:
+	free := w.free(n)
+	switch {
+	case n.State == v1alpha1.RollGone: // its message says why
+	case free:
 		n.Message = ""
+	default:
+		w.note(n, node.Refused)
 	}
-	return w.free(n)
+	return free
 }
 
 // draining waits until no claim holds a device of the node.
@@ -135,7 +140,7 @@ func (w *work) draining(n *v1alpha1.RollNode, node Node) {
 	switch {
 	case meta.IsStatusConditionTrue(d.Status.Conditions, v1alpha1.DrainFailed):
 		w.fail(n, "DeviceDrain "+d.Name+" has failed: "+meta.FindStatusCondition(d.Status.Conditions, v1alpha1.DrainFailed).Message)
-	case meta.IsStatusConditionTrue(d.Status.Conditions, v1alpha1.DrainDrained) && len(node.Hit.Claims) == 0:
+	case meta.IsStatusConditionTrue(d.Status.Conditions, v1alpha1.DrainDrained) && used(node) == "":
 		if w.Roll.Spec.NodeWork != nil {
 			n.Pools = renewed(n.Pools, node.Pools)
 			w.enter(n, v1alpha1.RollWorking)
@@ -150,6 +155,8 @@ func (w *work) draining(n *v1alpha1.RollNode, node Node) {
 		w.enter(n, v1alpha1.RollReplacing)
 	case blocked != nil && blocked.Status == "True":
 		w.note(n, blocked.Reason+": "+blocked.Message)
+	case len(node.Hit.Claims) == 0 && len(node.Prepared) > 0:
+		w.note(n, used(node))
 	default:
 		w.note(n, plural.Of(len(node.Hit.Pods), "pod")+" left")
 	}
@@ -243,8 +250,8 @@ func (w *work) dismiss(n *v1alpha1.RollNode, node Node, previous []Pod) {
 	switch {
 	case w.drains[n.Drain] == nil:
 		w.fail(n, "DeviceDrain "+n.Drain+" was deleted, which lifts the cordon")
-	case len(node.Hit.Claims) > 0:
-		w.note(n, plural.Of(len(node.Hit.Claims), "claim")+" got a device in spite of the cordon: "+node.Hit.Claims[0].String())
+	case used(node) != "":
+		w.note(n, used(node))
 	case w.Roll.Spec.DriverPods.Replace == v1alpha1.ReplaceWait:
 		w.note(n, "waits until an operator replaces pod "+previous[0].String())
 	default:
@@ -257,8 +264,24 @@ func (w *work) dismiss(n *v1alpha1.RollNode, node Node, previous []Pod) {
 	}
 }
 
+// used is why the driver of a node is needed: a claim has a device, or the kubelet has to unprepare one.
+func used(node Node) string {
+	switch {
+	case len(node.Hit.Claims) > 0:
+		return plural.Of(len(node.Hit.Claims), "claim") + " got a device in spite of the cordon: " + node.Hit.Claims[0].String()
+	case len(node.Prepared) > 0:
+		return plural.Of(len(node.Prepared), "claim") + " with devices outside the drain must be unprepared: " + node.Prepared[0].String()
+	}
+	return ""
+}
+
 // working waits until the work on the node is done.
 func (w *work) working(n *v1alpha1.RollNode, node Node) {
+	// The end of a command can be the request of a reboot: what is published before it is no answer. A condition or an
+	// annotation says that the reboot is over, and what was published after it counts.
+	if work := w.Roll.Spec.NodeWork; work.Condition == nil && work.Annotation == nil {
+		n.Pools = renewed(n.Pools, node.Pools)
+	}
 	switch {
 	case w.drains[n.Drain] == nil:
 		w.fail(n, "DeviceDrain "+n.Drain+" was deleted, which lifts the cordon")
@@ -266,25 +289,24 @@ func (w *work) working(n *v1alpha1.RollNode, node Node) {
 	case node.WorkDone || slices.Contains(w.Roll.Spec.WorkDone, n.Name):
 		w.enter(n, v1alpha1.RollPublishing)
 		n.ReadySince = n.Since
-	case len(node.Hit.Claims) > 0:
-		w.note(n, plural.Of(len(node.Hit.Claims), "claim")+" got a device in spite of the cordon: "+node.Hit.Claims[0].String())
+	case used(node) != "":
+		w.note(n, used(node))
 	default:
 		w.note(n, "no claim holds a device: the work can be done")
 	}
-	// The end of a command can be the request of a reboot: what the driver has published before does not say that it is over.
-	// The node has a condition or an annotation when the work is done.
-	if work := w.Roll.Spec.NodeWork; n.State == v1alpha1.RollWorking && work.Condition == nil && work.Annotation == nil {
-		n.Pools = renewed(n.Pools, node.Pools)
-	}
 }
 
-// publishing waits until the devices are published as before.
+// publishing waits until the devices are published as before, and before a proof only those that the drain has.
 func (w *work) publishing(n *v1alpha1.RollNode, node Node) {
 	if w.drains[n.Drain] == nil {
 		w.fail(n, "DeviceDrain "+n.Drain+" was deleted, which lifts the cordon")
 		return
 	}
 	fewer, text, changed := difference(n.Pools, node.Pools)
+	early := w.early(n, node)
+	if early != "" {
+		text = strings.TrimPrefix(text+"; "+early, "; ")
+	}
 	switch {
 	case !node.Ready:
 		n.ReadySince = nil
@@ -302,17 +324,36 @@ func (w *work) publishing(n *v1alpha1.RollNode, node Node) {
 			w.fail(n, text+"; continue to accept that")
 			n.MissingDevices = fewer
 		}
+	case early != "":
+		w.fail(n, text+"; continue to accept that")
 	case !changed && !w.Lasts(w.Now, n.ReadySince, unchangedFor(w.Roll)):
 		w.note(n, "waits for the driver to publish its devices")
 	case w.Roll.Spec.Proof != nil && node.Proof.Exists:
 		w.Clear = append(w.Clear, n.Name) // it is of an earlier try
 	case w.Roll.Spec.Proof != nil:
 		w.enter(n, v1alpha1.RollProving)
-		w.note(n, text)
 	default:
 		w.enter(n, v1alpha1.RollRestoring)
-		w.note(n, text)
 	}
+}
+
+// early says which devices pods can use before the proof: those that are published under names that the drain does not
+// have.
+func (w *work) early(n *v1alpha1.RollNode, node Node) string {
+	if w.Roll.Spec.Proof == nil || n.AcceptDevices {
+		return ""
+	}
+	drained := drain.Names(w.drains[n.Drain])
+	var names []string
+	for _, device := range node.Devices {
+		if !slices.Contains(drained, device) {
+			names = append(names, device.String())
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return are(len(names), "device") + " not in the drain, so that pods can use them before the proof: " + plural.List(names, 4, len(names))
 }
 
 // difference compares what is published with what was: how many devices are missing, a text, and
@@ -364,6 +405,8 @@ func (w *work) proving(n *v1alpha1.RollNode, node Node) {
 	switch proof := node.Proof; {
 	case w.drains[n.Drain] == nil:
 		w.fail(n, "DeviceDrain "+n.Drain+" was deleted, which lifts the cordon")
+	case w.early(n, node) != "":
+		w.fail(n, w.early(n, node)+"; continue to accept that")
 	case proof.Foreign != "":
 		w.note(n, proof.Foreign)
 	case !proof.Exists, proof.Half:

@@ -10,7 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
@@ -27,6 +27,16 @@ type cluster struct {
 	// busy are the nodes on which rolls work, with the name of the roll.
 	busy map[string]string
 	now  time.Time
+}
+
+// drainsOf are the drains of a roll, without those of an earlier one of its name.
+func (all *cluster) drainsOf(r *v1alpha1.DeviceRoll) (drains []*v1alpha1.DeviceDrain) {
+	for _, d := range all.drains {
+		if d.Labels[v1alpha1.RollLabel] == r.Name && ownedIs(d, r) {
+			drains = append(drains, d)
+		}
+	}
+	return drains
 }
 
 // rolls are all rolls as they were read or written last, by name.
@@ -54,15 +64,11 @@ func (c *Controller) gather(ctx context.Context, r *v1alpha1.DeviceRoll, all *cl
 		in.Unknown = err.Error()
 		return in
 	}
-	for _, d := range all.drains {
-		if ownedIs(d, r) {
-			in.Drains = append(in.Drains, d)
-		}
-	}
+	in.Drains = all.drainsOf(r)
 	devices := publishedBy(r.Spec.Driver, all.view)
-	begun := map[string]*v1alpha1.RollNode{}
+	was := map[string]v1alpha1.RollNode{}
 	for i := range r.Status.Nodes {
-		begun[r.Status.Nodes[i].Name] = &r.Status.Nodes[i]
+		was[r.Status.Nodes[i].Name] = r.Status.Nodes[i]
 	}
 	for _, object := range c.options.Nodes.GetStore().List() {
 		node, is := object.(*corev1.Node)
@@ -72,13 +78,13 @@ func (c *Controller) gather(ctx context.Context, r *v1alpha1.DeviceRoll, all *cl
 		found, has := devices[node.Name]
 		if has && Selects(r, node) {
 			in.Selected = append(in.Selected, node.Name)
-		} else if begun[node.Name] == nil {
+		} else if was[node.Name].State == "" {
 			continue
 		}
 		if !has {
 			found = &published{}
 		}
-		in.Nodes[node.Name] = c.node(ctx, r, node, found, cmp.Or(begun[node.Name], &v1alpha1.RollNode{}), all)
+		in.Nodes[node.Name] = c.node(ctx, r, node, found, was[node.Name], all)
 	}
 	driverDevices := guard.PublishedDevices(all.view.PublishedSlices())
 	if c.options.Foresight != nil {
@@ -93,7 +99,7 @@ func (c *Controller) gather(ctx context.Context, r *v1alpha1.DeviceRoll, all *cl
 const maxPools = 64
 
 // node is a node as a roll sees it.
-func (c *Controller) node(ctx context.Context, r *v1alpha1.DeviceRoll, node *corev1.Node, found *published, own *v1alpha1.RollNode, all *cluster) Node {
+func (c *Controller) node(ctx context.Context, r *v1alpha1.DeviceRoll, node *corev1.Node, found *published, was v1alpha1.RollNode, all *cluster) Node {
 	slices.SortFunc(found.pools, func(a, b v1alpha1.RollPool) int {
 		return cmp.Or(strings.Compare(a.Driver, b.Driver), strings.Compare(a.Name, b.Name))
 	})
@@ -106,69 +112,30 @@ func (c *Controller) node(ctx context.Context, r *v1alpha1.DeviceRoll, node *cor
 	if by := all.busy[node.Name]; by != r.Name {
 		n.Busy = by
 	}
-	n.Unpublished = c.unpublished(node.Name, found, own.Pools)
-	n.Hit = c.options.Usage.ImpactOn(slices.Values(held(r, node.Name, slices.Concat(n.Devices, n.Unpublished), all)), nil).Hit()
-	if r.Spec.DriverPods != nil && InWork(own.State) {
+	devices := held(r, node.Name, found, all)
+	c.readPrepared(r, node.Name, devices, found, all.view, &n)
+	for _, name := range n.Unpublished {
+		devices = append(devices, usage.DeviceID(name))
+	}
+	n.Hit = c.options.Usage.ImpactOn(slices.Values(devices), nil).Hit()
+	if r.Spec.DriverPods != nil && InWork(was.State) {
 		c.readPods(ctx, r, node.Name, &n)
 	}
-	if r.Spec.Proof != nil {
-		c.readProof(ctx, r, own, &n)
+	if r.Spec.Proof != nil && was.StartTime != nil && was.CompletionTime == nil {
+		pod, claim, err := c.options.API.Proof(ctx, r.Spec.Proof.Namespace, DrainName(r.Name, node.Name))
+		if n.Proof = proofState(r, pod, claim); err != nil {
+			n.Proof.Exists, n.Refused = false, denied(err, "the proof", r.Spec.Proof.Namespace, "controller.rolls.proofNamespaces")
+		}
 	}
 	return n
 }
 
-// unpublished are the devices of the pools of a node that pods hold and the driver no longer publishes: it still has to
-// unprepare their claims.
-func (c *Controller) unpublished(node string, found *published, before []v1alpha1.RollPool) (devices []v1alpha1.DeviceName) {
-	pools := map[string]map[string]bool{}
-	for _, p := range slices.Concat(found.pools, before) {
-		if pools[p.Driver] == nil {
-			pools[p.Driver] = map[string]bool{}
-		}
-		pools[p.Driver][p.Name] = true
-	}
-	known := sets.New(found.devices...)
-	for driver, names := range pools {
-		for _, prepared := range c.options.Usage.Prepared(node, driver) {
-			for _, r := range prepared.Claim.Status.Allocation.Devices.Results {
-				device := v1alpha1.DeviceName{Driver: r.Driver, Pool: r.Pool, Device: r.Device}
-				if r.Driver == driver && names[r.Pool] && !known.Has(device) {
-					known.Insert(device)
-					devices = append(devices, device)
-				}
-			}
-		}
-	}
-	slices.SortFunc(devices, func(a, b v1alpha1.DeviceName) int { return usage.DeviceID(a).Compare(usage.DeviceID(b)) })
-	return devices
-}
-
-// readProof reads the proof of a node in work. It is also read for one that is left out or taken back, until it is gone.
-func (c *Controller) readProof(ctx context.Context, r *v1alpha1.DeviceRoll, own *v1alpha1.RollNode, n *Node) {
-	key := r.Name + "/" + own.Name
-	left := own.State == v1alpha1.RollSkipped || own.State == v1alpha1.RollUndone
-	if !left {
-		delete(c.proofless, key)
-	}
-	if !InWork(own.State) && !left || c.proofless[key] == r.UID {
-		return
-	}
-	pod, claim, err := c.options.API.Proof(ctx, r.Spec.Proof.Namespace, DrainName(r.Name, own.Name))
-	n.Proof = proofState(r, pod, claim)
-	switch {
-	case err != nil:
-		n.Proof.Exists, n.Refused = false, denied(err, "the proof", r.Spec.Proof.Namespace, "controller.rolls.proofNamespaces")
-	case left && !n.Proof.Exists:
-		c.proofless[key] = r.UID
-	}
-}
-
-// held are devices of a node, and those that its drain has.
-func held(r *v1alpha1.DeviceRoll, node string, of []v1alpha1.DeviceName, all *cluster) (devices []usage.DeviceID) {
-	for _, name := range of {
+// held are the devices of a node that are published or that its drain has.
+func held(r *v1alpha1.DeviceRoll, node string, found *published, all *cluster) (devices []usage.DeviceID) {
+	for _, name := range found.devices {
 		devices = append(devices, usage.DeviceID(name))
 	}
-	for _, d := range all.drains {
+	for _, d := range all.drainsOf(r) {
 		if d.Name != DrainName(r.Name, node) {
 			continue
 		}
@@ -178,6 +145,31 @@ func held(r *v1alpha1.DeviceRoll, node string, of []v1alpha1.DeviceName, all *cl
 	}
 	slices.SortFunc(devices, usage.DeviceID.Compare)
 	return slices.Compact(devices)
+}
+
+// readPrepared finds the claims that a driver of the roll has to unprepare on a node, and their devices that the pools of
+// the node no longer publish.
+func (c *Controller) readPrepared(r *v1alpha1.DeviceRoll, node string, held []usage.DeviceID, found *published, view *tracker.Snapshot, n *Node) {
+	drivers := []string{r.Spec.Driver}
+	if r.Spec.Driver == "" {
+		drivers = nil
+		for _, id := range held {
+			drivers = append(drivers, id.Driver)
+		}
+	}
+	for _, driver := range slices.Compact(drivers) {
+		for _, p := range c.options.Usage.Prepared(node, driver) {
+			if claim := (types.NamespacedName{Namespace: p.Claim.Namespace, Name: p.Claim.Name}); !slices.Contains(n.Prepared, claim) {
+				n.Prepared = append(n.Prepared, claim)
+			}
+			for _, result := range p.Claim.Status.Allocation.Devices.Results {
+				name := v1alpha1.DeviceName{Driver: result.Driver, Pool: result.Pool, Device: result.Device}
+				if _, is := view.Device(name.Driver, name.Pool, name.Device); !is && found.has(name) && !slices.Contains(n.Unpublished, name) {
+					n.Unpublished = append(n.Unpublished, name)
+				}
+			}
+		}
+	}
 }
 
 // readPods reads the pods of the driver on a node.

@@ -1,6 +1,7 @@
 package roll
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -46,10 +47,12 @@ type Node struct {
 	Devices    []v1alpha1.DeviceName
 	Pools      []v1alpha1.RollPool
 	Incomplete string
-	// Unpublished are devices of these pools that pods of the node hold and that are no longer published.
+	// Prepared are the claims that a driver of the roll has to unprepare on the node. Unpublished are their devices
+	// that the pools of the node no longer publish.
+	Prepared    []types.NamespacedName
 	Unpublished []v1alpha1.DeviceName
-	// Hit is what a drain of the devices affects now, also of those that its drain has and that are not
-	// published.
+	// Hit is what a drain of the devices affects now, also of Unpublished and of those that its drain has and that are
+	// not published.
 	Hit guard.Hit
 	// Pods are those of the driver, or PodsUnknown why they cannot be read. They are read for nodes in
 	// work only.
@@ -62,6 +65,9 @@ type Node struct {
 	// Refused is why the last write for the node failed.
 	Refused string
 }
+
+// drained are the devices that the drain of a node gets.
+func (n Node) drained() []v1alpha1.DeviceName { return slices.Concat(n.Devices, n.Unpublished) }
 
 // A Pod is one of a driver.
 type Pod struct {

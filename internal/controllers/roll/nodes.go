@@ -117,6 +117,11 @@ func (p *published) add(slice *resourceapi.ResourceSlice, device string, complet
 	p.pools = append(p.pools, v1alpha1.RollPool{Driver: driver, Name: pool, Generation: slice.Spec.Pool.Generation, Devices: 1})
 }
 
+// has reports whether a node has the pool of a device.
+func (p *published) has(name v1alpha1.DeviceName) bool {
+	return slices.ContainsFunc(p.pools, func(pool v1alpha1.RollPool) bool { return pool.Driver == name.Driver && pool.Name == name.Pool })
+}
+
 // Published are the devices of each node that a driver publishes in complete pools; without a driver,
 // those of all.
 func Published(driver string, view *tracker.Snapshot) map[string][]v1alpha1.DeviceName {

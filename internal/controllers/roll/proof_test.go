@@ -1,12 +1,16 @@
 package roll
 
 import (
+	"context"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/pkg/tracker"
+	"github.com/dra-steward/dra-steward/pkg/usage"
 )
 
 // TestLateProof: the proof times out and the node fails; its pod succeeds later. Once the node is repaired and the roll continues, the proof runs again.
@@ -54,5 +58,50 @@ func TestDrainDeletedInProof(t *testing.T) {
 		m.nodes["node-0"].proof = corev1.PodSucceeded
 		m.steer(func(spec *v1alpha1.DeviceRollSpec) { spec.Continue++ })
 		m.run(300, m.completed)
+	}
+}
+
+// proofAPI counts reads of proofs; none exists.
+type proofAPI struct {
+	API
+	reads int
+}
+
+func (a *proofAPI) Proof(context.Context, string, string) (*corev1.Pod, *resourceapi.ResourceClaim, error) {
+	a.reads++
+	return nil, nil, nil
+}
+
+// TestReadsOfProofs: the proof of a node is read from when the roll begins with the node until nothing of the roll is left
+// there, and not for good.
+func TestReadsOfProofs(t *testing.T) {
+	for state, change := range map[v1alpha1.RollState]func(*v1alpha1.DeviceRollSpec){
+		v1alpha1.RollUndone:  func(s *v1alpha1.DeviceRollSpec) { s.Undo = true },
+		v1alpha1.RollSkipped: func(s *v1alpha1.DeviceRollSpec) { s.Skip = []string{"node-0", "node-1"} },
+	} {
+		t.Run(string(state), func(t *testing.T) {
+			m, api := newModel(t, 2, proved), &proofAPI{}
+			c := &Controller{options: Options{API: api, Usage: &usage.Index{}}}
+			reads := func(i int) int {
+				api.reads = 0
+				node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.node(i).Name}}
+				c.node(t.Context(), m.roll, node, &published{}, *m.node(i), &cluster{view: tracker.Merge()})
+				return api.reads
+			}
+			m.nodes["node-0"].proof = corev1.PodRunning
+			m.run(200, func() bool { return m.node(0).State == v1alpha1.RollProving && m.nodes["node-0"].Proof.Exists })
+			m.roll.Spec.DriverPods = nil
+			m.steer(change)
+			m.pass()
+			if got := m.node(0); got.State != state || reads(0) != 1 || reads(1) != 0 {
+				t.Errorf("%d and %d reads while the proof is left: %+v", reads(0), reads(1), got)
+			}
+			m.run(10, func() bool { return len(m.drains) == 0 })
+			m.pass()
+			m.clean()
+			if got := m.node(0); got.State != state || reads(0) != 0 {
+				t.Errorf("%d reads when nothing is left: %+v", reads(0), got)
+			}
+		})
 	}
 }

@@ -189,82 +189,34 @@ func TestUndoWaiting(t *testing.T) {
 	}
 }
 
-// TestPublishedWhileDraining: what the previous driver publishes while its node is drained is no answer of the next one.
-func TestPublishedWhileDraining(t *testing.T) {
-	m := newModel(t, 1, asIs)
-	n := m.nodes["node-0"]
-	n.consumers = 5
-	m.run(100, func() bool { return m.node(0).State == v1alpha1.RollDraining })
-	n.generation++
-	m.run(100, func() bool {
-		n.publishes = false // the new pod is ready, and publishes later
-		return m.node(0).State == v1alpha1.RollPublishing
-	})
-	m.pass()
-	m.pass()
-	if got := m.node(0); got.State != v1alpha1.RollPublishing {
-		t.Errorf("%s without new slices", got.State)
-	}
-}
-
-// TestPublishedWhileReplacing: nor is what it publishes while its pod waits for an operator.
-func TestPublishedWhileReplacing(t *testing.T) {
-	m := newModel(t, 1, func(s *v1alpha1.DeviceRollSpec) { s.DriverPods.Replace = v1alpha1.ReplaceWait })
-	n := m.nodes["node-0"]
-	m.run(100, func() bool { return m.node(0).State == v1alpha1.RollReplacing })
-	m.pass()
-	n.generation++
-	m.pass()
-	n.Pods = []Pod{m.newPod("node-0", true)} // by the operator
-	m.run(10, func() bool { return m.node(0).State == v1alpha1.RollPublishing })
-	m.pass()
-	m.pass()
-	if got := m.node(0); got.State != v1alpha1.RollPublishing {
-		t.Errorf("%s without new slices", got.State)
-	}
-}
-
-// TestPublishedWhileWorking: what the driver publishes while a command works on the node does not say that the reboot that the
-// command has asked for is over.
-func TestPublishedWhileWorking(t *testing.T) {
-	m := newModel(t, 1, func(s *v1alpha1.DeviceRollSpec) { s.DriverPods, s.NodeWork = nil, &v1alpha1.RollNodeWork{} })
-	n := m.nodes["node-0"]
-	n.works = false
-	m.run(100, func() bool { return m.node(0).State == v1alpha1.RollWorking })
-	m.pass()
-	n.generation++
-	m.pass()
-	m.steer(func(s *v1alpha1.DeviceRollSpec) { s.WorkDone = []string{"node-0"} })
-	begin := m.now
-	m.run(200, m.completed)
-	if lasts := m.now.Sub(begin); lasts < rebooted {
-		t.Errorf("uncordoned %s after the work", lasts)
-	}
-}
-
-// TestRefusedRestoring: a node that cannot be uncordoned says why.
-func TestRefusedRestoring(t *testing.T) {
-	for _, state := range []v1alpha1.RollState{v1alpha1.RollRestoring, v1alpha1.RollSkipped} {
-		m := newModel(t, 1, asIs)
-		m.pass()
-		node := m.node(0)
-		node.State = state
-		if state == v1alpha1.RollSkipped {
-			m.steer(func(s *v1alpha1.DeviceRollSpec) { s.Skip = []string{"node-0"} })
-		}
-		n := m.nodes["node-0"]
-		n.CordonedBy, n.Unschedulable, n.Refused = "roll", true, "no right"
-		m.killAt = m.calls + 1 // before the uncordoning
-		m.pass()
-		if got := m.node(0); got.Message != "no right" || got.State != state {
-			t.Errorf("%s: %+v", state, got)
-		}
-		m.killAt = -1
-		m.pass()
-		n.Refused = ""
-		m.pass()
-		if got := m.node(0); got.Message != "" {
-			t.Errorf("%s, and uncordoned: %+v", state, got)
-		}
+// TestPublishedBefore: what the previous driver publishes while its node is drained, while its pod waits for an operator, or
+// during work on the node is no answer of the next one.
+func TestPublishedBefore(t *testing.T) {
+	for state, change := range map[v1alpha1.RollState]func(*v1alpha1.DeviceRollSpec){
+		v1alpha1.RollDraining:  asIs,
+		v1alpha1.RollReplacing: func(s *v1alpha1.DeviceRollSpec) { s.DriverPods.Replace = v1alpha1.ReplaceWait },
+		v1alpha1.RollWorking:   func(s *v1alpha1.DeviceRollSpec) { s.DriverPods, s.NodeWork = nil, &v1alpha1.RollNodeWork{} },
+	} {
+		t.Run(string(state), func(t *testing.T) {
+			m := newModel(t, 1, change)
+			n := m.nodes["node-0"]
+			n.consumers, n.works = 5, false
+			m.run(100, func() bool { return m.node(0).State == state })
+			n.generation++
+			m.pass()
+			n.works, n.WorkDone = true, true
+			if state == v1alpha1.RollReplacing {
+				n.Pods[0] = m.newPod("node-0", true)
+			}
+			m.run(100, func() bool {
+				n.publishes = false // the new pod is ready, and publishes later
+				return m.node(0).State == v1alpha1.RollPublishing
+			})
+			m.pass()
+			m.pass()
+			if got := m.node(0); got.State != v1alpha1.RollPublishing {
+				t.Errorf("%s without new slices", got.State)
+			}
+		})
 	}
 }

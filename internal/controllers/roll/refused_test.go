@@ -61,3 +61,40 @@ func TestRefusedDeletion(t *testing.T) {
 		})
 	}
 }
+
+// TestRefusedRestore: a node that the controller cannot uncordon says why while that is so, and is done with the difference
+// of its devices.
+func TestRefusedRestore(t *testing.T) {
+	const why = "the controller has no right to cordon nodes"
+	for state, change := range map[v1alpha1.RollState]func(*v1alpha1.DeviceRollSpec){
+		v1alpha1.RollRestoring: asIs,
+		v1alpha1.RollUndone:    func(s *v1alpha1.DeviceRollSpec) { s.Undo = true },
+		v1alpha1.RollSkipped:   func(s *v1alpha1.DeviceRollSpec) { s.Skip = []string{"node-0"} },
+	} {
+		t.Run(string(state), func(t *testing.T) {
+			m := newModel(t, 1, func(s *v1alpha1.DeviceRollSpec) {
+				ofNodes(s)
+				s.Proof = nil
+			})
+			n := m.nodes["node-0"]
+			m.run(100, func() bool { return m.node(0).State == v1alpha1.RollPublishing })
+			n.devices = 5
+			m.steer(change)
+			m.run(100, func() bool { return m.node(0).State == state })
+			n.Refused, n.Unschedulable, n.CordonedBy = why, true, "roll"
+			m.pass()
+			if got := m.node(0); got.State != state || got.Message != why {
+				t.Errorf("%+v", got)
+			}
+			m.pass()
+			m.pass()
+			want := ""
+			if state == v1alpha1.RollRestoring {
+				want = "pool gpu.example.com/node-0 has 5 devices, and had 4"
+			}
+			if got := m.node(0); n.Unschedulable || got.Message != want {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}

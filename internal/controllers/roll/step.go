@@ -20,47 +20,35 @@ import (
 // step decides the next step of a roll and takes it: the status, then the rest. It returns when to
 // come back.
 func (c *Controller) step(ctx context.Context, r *v1alpha1.DeviceRoll, all *cluster) (time.Duration, error) {
-	if r.Status.CompletionTime != nil && r.Status.ObservedGeneration == r.Generation && len(c.left(r, all)) == 0 {
+	if r.Status.CompletionTime != nil && r.Status.ObservedGeneration == r.Generation && len(all.drainsOf(r)) == 0 {
 		c.options.Metrics.state(r.Name, r.Status)
 		return period, nil
 	}
-	decision := Decide(c.gather(ctx, r, all))
+	return c.take(ctx, r, Decide(c.gather(ctx, r, all)), all)
+}
+
+// take takes a step that was decided.
+func (c *Controller) take(ctx context.Context, r *v1alpha1.DeviceRoll, decision Decision, all *cluster) (time.Duration, error) {
 	c.options.Metrics.state(r.Name, decision.Status)
-	if err := c.store(ctx, r, decision, all); err != nil {
-		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-			return gap, nil // another client was faster: decide again
+	// A write whose answer is lost may be stored: the nodes are those of the roll either way.
+	for i := range decision.Status.Nodes {
+		if n := &decision.Status.Nodes[i]; InWork(n.State) {
+			all.busy[n.Name] = r.Name
 		}
-		return 0, err
+	}
+	if !equality.Semantic.DeepEqual(r.Status, decision.Status) {
+		if err := c.write(ctx, r, decision.Status); err != nil {
+			if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+				return gap, nil // another client was faster: decide again
+			}
+			return 0, err
+		}
 	}
 	wake := period
 	if !decision.Wake.IsZero() {
 		wake = min(period, max(decision.Wake.Sub(all.now), gap))
 	}
 	return wake, c.act(ctx, r, decision, all)
-}
-
-// store stores the status of a decision. No other roll begins with nodes in work from before the write on: its answer can be
-// lost.
-func (c *Controller) store(ctx context.Context, r *v1alpha1.DeviceRoll, decision Decision, all *cluster) error {
-	for i := range decision.Status.Nodes {
-		if n := &decision.Status.Nodes[i]; InWork(n.State) {
-			all.busy[n.Name] = r.Name
-		}
-	}
-	if equality.Semantic.DeepEqual(r.Status, decision.Status) {
-		return nil
-	}
-	return c.write(ctx, r, decision.Status)
-}
-
-// left are the drains of a roll.
-func (c *Controller) left(r *v1alpha1.DeviceRoll, all *cluster) (left []*v1alpha1.DeviceDrain) {
-	for _, d := range all.drains {
-		if ownedIs(d, r) {
-			left = append(left, d)
-		}
-	}
-	return left
 }
 
 // write stores a status, and makes events of what has changed in it.
@@ -129,7 +117,7 @@ func (c *Controller) act(ctx context.Context, r *v1alpha1.DeviceRoll, decision D
 	for _, d := range decision.Delete {
 		err := c.options.API.Delete(ctx, d.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(d.UID))})
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-			errs = append(errs, fmt.Errorf("delete DeviceDrain %s: %w", d.Name, err))
+			failed(d.Annotations[v1alpha1.RollAnnotation], "DeviceDrain "+d.Name+" cannot be deleted: "+err.Error(), err)
 			continue
 		}
 		c.made.Deleted(d, time.Now())
@@ -160,7 +148,7 @@ func (c *Controller) createDrains(ctx context.Context, r *v1alpha1.DeviceRoll, c
 		case apierrors.IsAlreadyExists(err):
 			object, exists, _ := c.options.Drains.GetStore().GetByKey(d.Name)
 			if there, is := object.(*v1alpha1.DeviceDrain); exists && is && !ownedIs(there, r) {
-				failed(node, "DeviceDrain "+d.Name+" exists, and is not a drain of this roll: delete it, unless the one of an earlier roll of the name is about to go", err)
+				failed(node, foreign(there, r), err)
 			}
 		case err != nil:
 			failed(node, "DeviceDrain "+d.Name+" cannot be created: "+err.Error(), err)
@@ -169,6 +157,14 @@ func (c *Controller) createDrains(ctx context.Context, r *v1alpha1.DeviceRoll, c
 			all.drains = append(all.drains, created)
 		}
 	}
+}
+
+// foreign is why a drain that has the name of one of the roll keeps the roll from creating its own.
+func foreign(d *v1alpha1.DeviceDrain, r *v1alpha1.DeviceRoll) string {
+	if d.Labels[v1alpha1.RollLabel] == r.Name {
+		return "DeviceDrain " + d.Name + " is of an earlier roll of this name: the garbage collector deletes it with that roll; if it stays, delete it"
+	}
+	return "DeviceDrain " + d.Name + " exists, and is not a drain of the roll: delete it"
 }
 
 func (c *Controller) updateDrains(ctx context.Context, update []*v1alpha1.DeviceDrain) error {
