@@ -488,24 +488,38 @@ type Preparation struct {
 // Prepared returns the claims that a driver has to unprepare on a node before their pods can
 // end: they have a device of the driver, and a pod of the node that has not ended uses them. The
 // order is that of claims and pods.
-func (i *Index) Prepared(node, driver string) (all []Preparation) {
+func (i *Index) Prepared(node, driver string) []Preparation {
+	return i.prepared(driver, func(on string) bool { return on == node })[node]
+}
+
+// PreparedByNode returns what [Index.Prepared] does for each node that has any, in one walk over all pods.
+func (i *Index) PreparedByNode(driver string) map[string][]Preparation {
+	return i.prepared(driver, func(on string) bool { return on != "" })
+}
+
+func (i *Index) prepared(driver string, asked func(node string) bool) map[string][]Preparation {
 	i.mutex.RLock()
 	defer i.mutex.RUnlock()
+	nodes := map[string][]Preparation{}
 	for _, pod := range i.pods {
-		if pod.Spec.NodeName != node || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		node := pod.Spec.NodeName
+		if !asked(node) || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 			continue
 		}
 		for r := range named(pod) {
 			claim := i.claims[r.name]
 			if claim != nil && unprepares(claim, driver) && uses(pod, claim) {
-				all = append(all, Preparation{claim, pod})
+				nodes[node] = append(nodes[node], Preparation{claim, pod})
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b Preparation) int {
-		return cmp.Or(compareNames(nameOf(a.Claim), nameOf(b.Claim)), compareNames(nameOf(a.Pod), nameOf(b.Pod)))
-	})
-	return slices.Compact(all) // a pod can name a claim twice
+	for node, all := range nodes {
+		slices.SortFunc(all, func(a, b Preparation) int {
+			return cmp.Or(compareNames(nameOf(a.Claim), nameOf(b.Claim)), compareNames(nameOf(a.Pod), nameOf(b.Pod)))
+		})
+		nodes[node] = slices.Compact(all) // a pod can name a claim twice
+	}
+	return nodes
 }
 
 // unprepares reports whether the kubelet asks a driver to unprepare a claim.

@@ -45,6 +45,9 @@ func TestPrepared(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("%v: %s", of, cmp.Diff(want, got))
 		}
+		if all := index.PreparedByNode(of[1]); !slices.Equal(all[of[0]], index.Prepared(of[0], of[1])) {
+			t.Errorf("%v: of all nodes %v", of, all)
+		}
 	}
 }
 

@@ -26,7 +26,20 @@ type cluster struct {
 	drains []*v1alpha1.DeviceDrain
 	// busy are the nodes on which rolls work, with the name of the roll.
 	busy map[string]string
-	now  time.Time
+	// prepared are the claims that drivers have to unprepare, by driver and node: those of the drivers that a roll has asked for.
+	prepared map[string]map[string][]usage.Preparation
+	now      time.Time
+}
+
+// preparedOn are the claims that a driver has to unprepare on a node.
+func (c *Controller) preparedOn(node, driver string, all *cluster) []usage.Preparation {
+	if all.prepared == nil {
+		all.prepared = map[string]map[string][]usage.Preparation{}
+	}
+	if all.prepared[driver] == nil {
+		all.prepared[driver] = c.options.Usage.PreparedByNode(driver)
+	}
+	return all.prepared[driver][node]
 }
 
 // drainsOf are the drains of a roll, without those of an earlier one of its name.
@@ -113,7 +126,7 @@ func (c *Controller) node(ctx context.Context, r *v1alpha1.DeviceRoll, node *cor
 		n.Busy = by
 	}
 	devices := held(r, node.Name, found, all)
-	c.readPrepared(r, node.Name, devices, found, all.view, &n)
+	c.readPrepared(r, node.Name, devices, found, all, &n)
 	for _, name := range n.Unpublished {
 		devices = append(devices, usage.DeviceID(name))
 	}
@@ -149,7 +162,7 @@ func held(r *v1alpha1.DeviceRoll, node string, found *published, all *cluster) (
 
 // readPrepared finds the claims that a driver of the roll has to unprepare on a node, and their devices that the pools of
 // the node no longer publish.
-func (c *Controller) readPrepared(r *v1alpha1.DeviceRoll, node string, held []usage.DeviceID, found *published, view *tracker.Snapshot, n *Node) {
+func (c *Controller) readPrepared(r *v1alpha1.DeviceRoll, node string, held []usage.DeviceID, found *published, all *cluster, n *Node) {
 	drivers := []string{r.Spec.Driver}
 	if r.Spec.Driver == "" {
 		drivers = nil
@@ -158,13 +171,13 @@ func (c *Controller) readPrepared(r *v1alpha1.DeviceRoll, node string, held []us
 		}
 	}
 	for _, driver := range slices.Compact(drivers) {
-		for _, p := range c.options.Usage.Prepared(node, driver) {
+		for _, p := range c.preparedOn(node, driver, all) {
 			if claim := (types.NamespacedName{Namespace: p.Claim.Namespace, Name: p.Claim.Name}); !slices.Contains(n.Prepared, claim) {
 				n.Prepared = append(n.Prepared, claim)
 			}
 			for _, result := range p.Claim.Status.Allocation.Devices.Results {
 				name := v1alpha1.DeviceName{Driver: result.Driver, Pool: result.Pool, Device: result.Device}
-				if _, is := view.Device(name.Driver, name.Pool, name.Device); !is && found.has(name) && !slices.Contains(n.Unpublished, name) {
+				if _, is := all.view.Device(name.Driver, name.Pool, name.Device); !is && found.has(name) && !slices.Contains(n.Unpublished, name) {
 					n.Unpublished = append(n.Unpublished, name)
 				}
 			}
