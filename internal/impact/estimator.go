@@ -287,7 +287,7 @@ func (i *Estimator) resolve(d *v1alpha1.DeviceDrain) ([]usage.DeviceID, error) {
 // Prepared returns the claims that drivers have prepared on a node.
 func (i *Estimator) Prepared(node string, drivers []string) (all []validate.PreparedClaim, _ error) {
 	for _, driver := range drivers {
-		for _, p := range i.Index.Prepared(node, driver) {
+		for _, p := range i.Index.Prepared(driver, node)[node] {
 			all = append(all, validate.PreparedClaim{Namespace: p.Claim.Namespace, Claim: p.Claim.Name, Pod: p.Pod.Name, Driver: driver})
 		}
 	}

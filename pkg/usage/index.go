@@ -485,25 +485,16 @@ type Preparation struct {
 	Pod   *corev1.Pod
 }
 
-// Prepared returns the claims that a driver has to unprepare on a node before their pods can
-// end: they have a device of the driver, and a pod of the node that has not ended uses them. The
-// order is that of claims and pods.
-func (i *Index) Prepared(node, driver string) []Preparation {
-	return i.prepared(driver, func(on string) bool { return on == node })[node]
-}
-
-// PreparedByNode returns what [Index.Prepared] does for each node that has any, in one walk over all pods.
-func (i *Index) PreparedByNode(driver string) map[string][]Preparation {
-	return i.prepared(driver, func(on string) bool { return on != "" })
-}
-
-func (i *Index) prepared(driver string, asked func(node string) bool) map[string][]Preparation {
+// Prepared returns, for each of some nodes, the claims that a driver has to unprepare there before their pods can end: they
+// have a device of the driver, and a pod of the node that has not ended uses them. The order is that of claims and pods.
+// Without nodes it returns those of all nodes.
+func (i *Index) Prepared(driver string, of ...string) map[string][]Preparation {
 	i.mutex.RLock()
 	defer i.mutex.RUnlock()
 	nodes := map[string][]Preparation{}
 	for _, pod := range i.pods {
 		node := pod.Spec.NodeName
-		if !asked(node) || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		if node == "" || len(of) > 0 && !slices.Contains(of, node) || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 			continue
 		}
 		for r := range named(pod) {

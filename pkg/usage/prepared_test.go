@@ -39,13 +39,13 @@ func TestPrepared(t *testing.T) {
 		{"n1", "d"}: {"a runs", "b twice"}, {"n2", "d"}: {"d elsewhere"}, {"n1", "another"}: {"e other"}, {"n3", "d"}: nil,
 	} {
 		var got []string
-		for _, p := range index.Prepared(of[0], of[1]) {
+		for _, p := range index.Prepared(of[1], of[0])[of[0]] {
 			got = append(got, p.Claim.Name+" "+p.Pod.Name)
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("%v: %s", of, cmp.Diff(want, got))
 		}
-		if all := index.PreparedByNode(of[1]); !slices.Equal(all[of[0]], index.Prepared(of[0], of[1])) {
+		if all := index.Prepared(of[1]); !slices.Equal(all[of[0]], index.Prepared(of[1], of[0])[of[0]]) {
 			t.Errorf("%v: of all nodes %v", of, all)
 		}
 	}
@@ -64,7 +64,7 @@ func BenchmarkPrepared(b *testing.B) {
 		}
 	}
 	for b.Loop() {
-		if got := index.Prepared("n17", "d"); len(got) != 8 {
+		if got := index.Prepared("d", "n17")["n17"]; len(got) != 8 {
 			b.Fatal(len(got))
 		}
 	}

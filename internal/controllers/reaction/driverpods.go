@@ -54,7 +54,7 @@ func (c *Controller) driverPods(in *Input, all *cluster) {
 	}
 	in.DriverPodOn = func(node string) *corev1.Pod { return byNode()[node] }
 	in.Prepared = func(pod *corev1.Pod, driver string) (claims []types.NamespacedName) {
-		for _, p := range c.options.Usage.Prepared(pod.Spec.NodeName, driver) {
+		for _, p := range c.options.Usage.Prepared(driver, pod.Spec.NodeName)[pod.Spec.NodeName] {
 			claims = append(claims, types.NamespacedName{Namespace: p.Claim.Namespace, Name: p.Claim.Name})
 		}
 		return claims

@@ -37,7 +37,7 @@ func (c *Controller) preparedOn(node, driver string, all *cluster) []usage.Prepa
 		all.prepared = map[string]map[string][]usage.Preparation{}
 	}
 	if all.prepared[driver] == nil {
-		all.prepared[driver] = c.options.Usage.PreparedByNode(driver)
+		all.prepared[driver] = c.options.Usage.Prepared(driver)
 	}
 	return all.prepared[driver][node]
 }
