@@ -148,8 +148,9 @@ func held(r *v1alpha1.DeviceRoll, node string, found *published, all *cluster) (
 	for _, name := range found.devices {
 		devices = append(devices, usage.DeviceID(name))
 	}
-	for _, d := range all.drainsOf(r) {
-		if d.Name != DrainName(r.Name, node) {
+	drainName := DrainName(r.Name, node)
+	for _, d := range all.drains {
+		if d.Name != drainName || !ownedIs(d, r) {
 			continue
 		}
 		for _, name := range drain.Names(d) {
