@@ -29,6 +29,9 @@ type Options struct {
 	SystemUsers []string
 	// ExcludedNamespaces are not checked at all.
 	ExcludedNamespaces []string
+	// Tolerations is the number of tolerations in all requests of a claim that are checked:
+	// the policies.limits.tolerations of the site. 0 is the default.
+	Tolerations int
 	// Now is the time by which exemptions have expired.
 	Now time.Time
 }
@@ -67,6 +70,9 @@ func Export(o Options) (Exported, error) {
 		case r.Impossible != "":
 			out.Left = append(out.Left, Left{m.Code, r.Impossible})
 		default:
+			if r.Partly != "" {
+				out.Left = append(out.Left, Left{m.Code, r.Partly})
+			}
 			errs = append(errs, out.add(o, m, r, scopes))
 		}
 	}
@@ -116,12 +122,14 @@ func (e *Exported) add(o Options, m policy.Metadata, r rules, scopes []scope) er
 		if i == 0 {
 			e.Left = append(e.Left, left...)
 		}
-		one, err := o.policy(name, m, r, s, exempt)
-		if err != nil {
-			return fmt.Errorf("%s: %w", m.Code, err)
+		for _, p := range partsOf(name, m.Kinds) {
+			one, err := o.policy(p, m, r, s, exempt)
+			if err != nil {
+				return fmt.Errorf("%s: %w", m.Code, err)
+			}
+			e.Policies = append(e.Policies, one)
+			e.Bindings = append(e.Bindings, binding(p.name, m, p.mode(s.mode)))
 		}
-		e.Policies = append(e.Policies, one)
-		e.Bindings = append(e.Bindings, binding(name, m, s.mode))
 	}
 	return nil
 }
@@ -148,7 +156,7 @@ func (o Options) exempt(code string) (conditions []admissionv1.MatchCondition, l
 			all = []string{"(" + strings.Join(who, " || ") + ")"}
 		}
 		if len(e.Namespaces) > 0 {
-			all = append(all, "request.namespace in "+literal(e.Namespaces))
+			all = append(all, requestNamespace+" in "+literal(e.Namespaces))
 		}
 		conditions = append(conditions, admissionv1.MatchCondition{
 			Name: fmt.Sprintf("exemption-%d", i), Expression: "!(" + strings.Join(all, " && ") + ")"})

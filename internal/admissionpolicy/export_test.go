@@ -2,8 +2,10 @@ package admissionpolicy_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"io/fs"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
@@ -66,8 +69,44 @@ func TestEveryPolicySaysIt(t *testing.T) {
 	if len(modes) > 0 {
 		t.Errorf("neither exported nor left: %v", modes)
 	}
-	if want := []string{"DRA-CLAIM-005", "DRA-RULE-004", "DRA-RULE-005", "DRA-TOL-008"}; !slices.Equal(left, want) {
-		t.Errorf("left are %v, want %v", left, want)
+	if want := []string{"DRA-CLAIM-005", "DRA-CLAIM-007", "DRA-RULE-003", "DRA-RULE-004", "DRA-RULE-005", "DRA-TOL-008"}; !slices.Equal(left, want) {
+		t.Errorf("left out, all or in part, are %v, want %v", left, want)
+	}
+}
+
+// TestLimitOfTolerations: what is exported checks as many tolerations as the webhook does, and
+// refuses more.
+func TestLimitOfTolerations(t *testing.T) {
+	set, err := policy.Parse(t.Context(), policy.Library())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for limit, want := range map[int]string{0: "512", 100: "100"} {
+		settings := policy.Settings{Limits: policy.Limits{Tolerations: limit}}
+		engine, err := policy.NewEngine(set, settings)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := export(t, settings, func(o *admissionpolicy.Options) { o.Tolerations = limit })
+		i := slices.IndexFunc(out.Policies, func(p admissionv1.ValidatingAdmissionPolicy) bool { return p.Name == "dra-steward-dra-tol-001" })
+		one := out.Policies[i].Spec
+		if !slices.ContainsFunc(one.Variables, func(v admissionv1.Variable) bool { return v.Name == "most" && v.Expression == want }) ||
+			!strings.HasPrefix(one.Validations[len(one.Validations)-1].Message, "there are more than "+want+" tolerations") {
+			t.Errorf("limit %d: variables %v, validations %v", limit, one.Variables, one.Validations)
+		}
+		most, err := strconv.Atoi(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n, tooLarge := range map[int]bool{most: false, most + 1: true} {
+			claim := &resourceapi.ResourceClaim{Spec: resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{{
+				Name: "gpu", Exactly: &resourceapi.ExactDeviceRequest{Tolerations: slices.Repeat([]resourceapi.DeviceToleration{{Key: "example.com/a"}}, n)},
+			}}}}}
+			decision := engine.Evaluate(t.Context(), policy.Request{Kind: "ResourceClaim", Object: claim, Now: now})
+			if got := len(decision.Failures) > 0 && decision.Failures[0].TooLarge; got != tooLarge {
+				t.Errorf("%d tolerations are too many for the webhook: %t, want %t", n, got, tooLarge)
+			}
+		}
 	}
 }
 
@@ -103,11 +142,11 @@ func TestScopes(t *testing.T) {
 			got = append(got, c.Name+": "+c.Expression)
 		}
 	}
-	exempt := `exemption-0: !((request.userInfo.username in ["ana"]) && request.namespace in ["ml"])`
+	exempt := `exemption-0: !((request.userInfo.username in ["ana"]) && request.?namespace.orValue('') in ["ml"])`
 	system := `not-a-component-of-kubernetes: !(request.userInfo.username in ["system:kube-scheduler"])`
 	want := []string{
-		"dra-steward-dra-tol-005", "Deny", "parameter_maxSeconds = 60", system, `namespaces: !(request.namespace in ["batch","drivers","night"])`, exempt,
-		"dra-steward-dra-tol-005-2", "Deny", "parameter_maxSeconds = 600", system, `namespaces: request.namespace in ["batch","night"]`, exempt,
+		"dra-steward-dra-tol-005", "Deny", "parameter_maxSeconds = 60", system, `namespaces: !(request.?namespace.orValue('') in ["batch","drivers","night"])`, exempt,
+		"dra-steward-dra-tol-005-2", "Deny", "parameter_maxSeconds = 600", system, `namespaces: request.?namespace.orValue('') in ["batch","night"]`, exempt,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
@@ -116,9 +155,53 @@ func TestScopes(t *testing.T) {
 		t.Errorf("left %v: want the end of the exemption", out.Left)
 	}
 	for _, one := range out.Policies {
-		if *one.Spec.FailurePolicy != admissionv1.Ignore || one.Spec.MatchConstraints.NamespaceSelector == nil {
-			t.Errorf("%s: failurePolicy %s, namespaceSelector %v", one.Name, *one.Spec.FailurePolicy, one.Spec.MatchConstraints.NamespaceSelector)
+		if one.Spec.MatchConstraints.NamespaceSelector == nil {
+			t.Errorf("%s has no namespaceSelector", one.Name)
 		}
+	}
+}
+
+// TestPartsOfPolicies: with every policy on deny, no binding refuses slices, claims that cannot be
+// evaluated are refused, and updates of other objects count where the spec changes.
+func TestPartsOfPolicies(t *testing.T) {
+	set, err := policy.Parse(t.Context(), policy.Library())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]map[string]bool{}
+	for _, mode := range []policy.Mode{policy.Warn, policy.Deny} {
+		modes := map[string]policy.Mode{}
+		for _, m := range set.Policies() {
+			modes[m.Code] = mode
+		}
+		out := export(t, policy.Settings{Modes: modes}, nil)
+		for i, one := range out.Policies {
+			if out.Bindings[i].Spec.PolicyName != one.Name {
+				t.Fatalf("binding %d is of %s, want %s", i, out.Bindings[i].Spec.PolicyName, one.Name)
+			}
+			updates := slices.ContainsFunc(one.Spec.MatchConditions, func(c admissionv1.MatchCondition) bool { return c.Name == "spec-changes" })
+			what := fmt.Sprintf("%s %s, updates of specs: %t", out.Bindings[i].Spec.ValidationActions[0], *one.Spec.FailurePolicy, updates)
+			for _, rule := range one.Spec.MatchConstraints.ResourceRules {
+				key := string(mode) + " " + rule.Resources[0]
+				if got[key] == nil {
+					got[key] = map[string]bool{}
+				}
+				got[key][what] = true
+			}
+		}
+	}
+	want := map[string]map[string]bool{
+		"warn resourceclaims":         {"Warn Ignore, updates of specs: false": true},
+		"warn resourceclaimtemplates": {"Warn Ignore, updates of specs: false": true},
+		"warn devicetaintrules":       {"Warn Ignore, updates of specs: true": true},
+		"warn resourceslices":         {"Warn Ignore, updates of specs: false": true},
+		"deny resourceclaims":         {"Deny Fail, updates of specs: false": true},
+		"deny resourceclaimtemplates": {"Deny Fail, updates of specs: false": true},
+		"deny devicetaintrules":       {"Deny Ignore, updates of specs: true": true},
+		"deny resourceslices":         {"Warn Ignore, updates of specs: false": true},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
 	}
 }
 
@@ -133,6 +216,7 @@ func TestSite(t *testing.T) {
 		"violations: [{when: 'true'}]":        "violations[0]: needs when and message",
 		"violations: []\nimpossible: x\na: 1": `unknown field "a"`,
 		"{}":                                  "needs either violations",
+		"{impossible: x, partly: y}":          "partly is about violations",
 		"[":                                   "yaml",
 		"":                                    "",
 	} {

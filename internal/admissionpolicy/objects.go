@@ -2,12 +2,16 @@ package admissionpolicy
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
+	"strconv"
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dra-steward/dra-steward/pkg/policy"
@@ -16,13 +20,21 @@ import (
 // maxMessage is the longest message that the API server takes.
 const maxMessage = 4096
 
+// defaultTolerations is the default of [policy.Limits].
+const defaultTolerations = 512
+
 // variables are what the expressions of admission.yaml may refer to, in addition to their
 // parameters as parameter_<name>. They are written in this order, if they are used.
+//
+// The time that the API server takes for a list grows with the square of its length, and it
+// checks lengths after admission only. Lists that it then refuses are empty here.
 var variables = []admissionv1.Variable{
-	{Name: "requests", Expression: "(request.kind.kind == 'ResourceClaimTemplate' ? object.spec.spec : object.spec).?devices.?requests.orValue([])"},
+	{Name: "written", Expression: "(request.kind.kind == 'ResourceClaimTemplate' ? object.spec.spec : object.spec).?devices.?requests.orValue([])"},
+	{Name: "requests", Expression: fmt.Sprintf("size(variables.written) > %d ? [] : variables.written", resourceapi.DeviceRequestsMaxSize)},
 	// asked has what every request asks for: one, or the alternatives.
-	{Name: "asked", Expression: "variables.requests.map(r, has(r.exactly) ? [r.exactly] : r.?firstAvailable.orValue([]))"},
-	{Name: "tolerations", Expression: "variables.asked.map(one, one.map(a, a.?tolerations.orValue([])))"},
+	{Name: "asked", Expression: fmt.Sprintf("variables.requests.map(r, has(r.exactly) ? [r.exactly] : size(r.?firstAvailable.orValue([])) > %d ? [] : r.?firstAvailable.orValue([]))", resourceapi.FirstAvailableDeviceRequestMaxSize)},
+	{Name: "listed", Expression: "variables.asked.map(one, one.map(a, size(a.?tolerations.orValue([]))).sum()).sum()"},
+	{Name: "tolerations", Expression: "variables.listed > variables.most ? [] : variables.asked.map(one, one.map(a, a.?tolerations.orValue([])))"},
 	// evicts: the rule evicts, and it is not one that has evicted at least these devices
 	// for the same taint before.
 	{Name: "evicts", Expression: "object.spec.taint.effect == 'NoExecute' && has(object.spec.deviceSelector) && " +
@@ -36,20 +48,17 @@ func covers(name string) string {
 	return "(" + old + " == '' || " + old + " == object.spec.deviceSelector.?" + name + ".orValue(''))"
 }
 
-func (o Options) policy(name string, m policy.Metadata, r rules, s scope, exempt []admissionv1.MatchCondition) (admissionv1.ValidatingAdmissionPolicy, error) {
+func (o Options) policy(p part, m policy.Metadata, r rules, s scope, exempt []admissionv1.MatchCondition) (admissionv1.ValidatingAdmissionPolicy, error) {
 	out := admissionv1.ValidatingAdmissionPolicy{
 		TypeMeta:   metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "ValidatingAdmissionPolicy"},
-		ObjectMeta: metadata(name, map[string]string{codeLabel: m.Code}),
+		ObjectMeta: metadata(p.name, map[string]string{codeLabel: m.Code}),
 	}
 	out.Annotations = map[string]string{"dra-steward.io/title": m.Title}
-	out.Spec.FailurePolicy = new(admissionv1.Ignore)
-	out.Spec.MatchConstraints = o.matched(m.Kinds)
-	out.Spec.MatchConditions = append(o.checked(s), exempt...)
+	out.Spec.FailurePolicy = new(p.failurePolicy(s.mode))
+	out.Spec.MatchConstraints = o.matched(p.kinds)
+	out.Spec.MatchConditions = slices.Concat(o.checked(s), p.written(), exempt)
 	for _, v := range r.Violations {
-		out.Spec.Validations = append(out.Spec.Validations, admissionv1.Validation{
-			Expression: "!(" + v.When + ")", Message: short(v.Message + " (dra-steward policy " + m.Code + ")"),
-			Reason: new(metav1.StatusReasonInvalid),
-		})
+		out.Spec.Validations = append(out.Spec.Validations, validation(m, v.When, v.Message))
 	}
 	for _, parameter := range s.parameterNames() {
 		value, err := celLiteral(s.parameters[parameter])
@@ -58,8 +67,19 @@ func (o Options) policy(name string, m policy.Metadata, r rules, s scope, exempt
 		}
 		out.Spec.Variables = append(out.Spec.Variables, admissionv1.Variable{Name: "parameter_" + parameter, Expression: value})
 	}
-	out.Spec.Variables = used(out.Spec.Validations, append(out.Spec.Variables, variables...))
+	most := admissionv1.Variable{Name: "most", Expression: strconv.Itoa(cmp.Or(o.Tolerations, defaultTolerations))}
+	out.Spec.Variables = used(out.Spec.Validations, slices.Concat(out.Spec.Variables, []admissionv1.Variable{most}, variables))
+	if slices.ContainsFunc(out.Spec.Variables, func(v admissionv1.Variable) bool { return v.Name == most.Name }) {
+		out.Spec.Validations = append(out.Spec.Validations, validation(m, "variables.listed > variables.most", fmt.Sprintf(
+			"there are more than %s tolerations in all requests, which takes too long to check; write fewer", most.Expression)))
+	}
 	return out, nil
+}
+
+func validation(m policy.Metadata, when, message string) admissionv1.Validation {
+	return admissionv1.Validation{
+		Expression: "!(" + when + ")", Message: short(message + " (dra-steward policy " + m.Code + ")"), Reason: new(metav1.StatusReasonInvalid),
+	}
 }
 
 // used leaves out the variables that nothing refers to.
@@ -111,6 +131,10 @@ func (o Options) matched(kinds []string) *admissionv1.MatchResources {
 	return out
 }
 
+// requestNamespace is the namespace of the object, or "": requests for objects of the cluster do
+// not have the field.
+const requestNamespace = "request.?namespace.orValue('')"
+
 // checked returns the conditions of the writes that a scope is about.
 func (o Options) checked(s scope) (conditions []admissionv1.MatchCondition) {
 	if len(o.SystemUsers) > 0 {
@@ -118,7 +142,7 @@ func (o Options) checked(s scope) (conditions []admissionv1.MatchCondition) {
 			Name: "not-a-component-of-kubernetes", Expression: "!(request.userInfo.username in " + literal(o.SystemUsers) + ")"})
 	}
 	if len(s.namespaces) > 0 {
-		expression := "request.namespace in " + literal(s.namespaces)
+		expression := requestNamespace + " in " + literal(s.namespaces)
 		if s.others {
 			expression = "!(" + expression + ")"
 		}
@@ -150,7 +174,9 @@ func metadata(name string, labels map[string]string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: name, Labels: all}
 }
 
-func short(message string) string { return message[:min(len(message), maxMessage)] }
+func short(message string) string {
+	return strings.ToValidUTF8(message[:min(len(message), maxMessage)], "")
+}
 
 // literal writes names in CEL.
 func literal(names []string) string {

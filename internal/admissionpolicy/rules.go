@@ -19,6 +19,8 @@ const FileName = "admission.yaml"
 type rules struct {
 	// Violations say when an object violates the policy; one is enough.
 	Violations []violation `json:"violations,omitempty"`
+	// Partly is what the violations leave out, or report in addition.
+	Partly string `json:"partly,omitempty"`
 	// Impossible says why CEL cannot express the policy.
 	Impossible string `json:"impossible,omitempty"`
 }
@@ -61,6 +63,9 @@ func rulesOf(m policy.Metadata, sources []policy.Collection) (r rules, _ error) 
 func (r rules) check(at string) error {
 	if (len(r.Violations) == 0) == (r.Impossible == "") {
 		return fmt.Errorf("%s: needs either violations, each with when and message, or impossible with the reason", at)
+	}
+	if r.Partly != "" && r.Impossible != "" {
+		return fmt.Errorf("%s: partly is about violations, and there are none", at)
 	}
 	for i, v := range r.Violations {
 		if v.When == "" || v.Message == "" {

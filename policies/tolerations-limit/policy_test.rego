@@ -23,3 +23,6 @@ test_as_many_pass if count(violations(4, 4)) == 0
 test_the_limit_of_the_api_passes if count(violations(16, 16)) == 0
 
 test_above_16_passes_since_the_rule_says_it if count(violations(17, 16)) == 0
+
+# The rule may be off or exempted: a lower limit does not depend on it.
+test_above_16_is_denied_where_the_limit_is_lower if count(violations(17, 4)) == 1

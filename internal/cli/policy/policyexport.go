@@ -36,6 +36,9 @@ server evaluates them without a webhook: use them where you cannot install a web
 addition to one. Modes, parameters, exemptions and namespaces come from the configuration.
 The comments at the top list what CEL does not support.
 
+Policies in mode deny also refuse claims and templates that the API server cannot evaluate.
+They only warn about slices, so that drivers can always publish.
+
 Differences: claims and templates are checked only when they are created, and messages do
 not have the field.`,
 		Example: `  dra-steward policy export vap | kubectl apply -f -
@@ -82,7 +85,7 @@ func exportPolicies(ctx context.Context, o exportOptions) (objects []any, left [
 	}
 	options := admissionpolicy.Options{
 		Sources: sources, Engine: engine, Overridden: overridden, Exemptions: c.Exemptions,
-		SystemUsers: systemUsers, ExcludedNamespaces: o.excluded, Now: time.Now(),
+		SystemUsers: systemUsers, ExcludedNamespaces: o.excluded, Tolerations: c.Policies.Limits.Tolerations, Now: time.Now(),
 	}
 	exported, err := admissionpolicy.Export(options)
 	if err != nil {

@@ -4,15 +4,18 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/version"
@@ -28,6 +31,9 @@ import (
 
 // queued is a namespace with the label of a queue.
 const queued = "queued"
+
+// overridden is a namespace in which some policies are off.
+const overridden = "overridden"
 
 // compared is how many generated objects the API server and we both judge.
 const compared = 500
@@ -47,7 +53,7 @@ func TestExportedPoliciesAgree(t *testing.T) {
 	if _, err := c.CoreV1().Namespaces().Create(t.Context(), namespaceObject, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	install(t, c, exported)
+	install(t, c, exported, admissionv1.Warn)
 	admin, err := ctrlclient.New(cluster.Config(), ctrlclient.Options{})
 	if err == nil {
 		err = deployed.PoliciesInForce(t.Context(), admin, "created-last")
@@ -77,6 +83,60 @@ func TestExportedPoliciesAgree(t *testing.T) {
 	}
 }
 
+// TestExportedPoliciesAreBounded: the API server answers at once for claims with lists that it
+// accepts only since it checks them late, or not at all. It took 34 seconds for 100,000
+// tolerations, until the request timed out.
+func TestExportedPoliciesAreBounded(t *testing.T) {
+	if version.MustParse(cluster.Version()).LessThan(version.MustParse("1.37.0")) {
+		t.Skip("taint rules of v1 came with Kubernetes 1.37")
+	}
+	_, exported := exportAll(t)
+	c := client(t, cluster.Config())
+	install(t, c, exported, admissionv1.Deny)
+	ask := func(change func(*resourceapi.DeviceClaim)) (time.Duration, error) {
+		probe := claim("costly")
+		change(&probe.Spec.Devices)
+		begin := time.Now()
+		_, err := c.ResourceV1().ResourceClaims(namespace).Create(t.Context(), probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return time.Since(begin), err
+	}
+	request := claim("costly").Spec.Devices.Requests[0]
+	tolerations := func(n int) func(*resourceapi.DeviceClaim) {
+		return func(d *resourceapi.DeviceClaim) {
+			d.Requests[0].Exactly.Tolerations = slices.Repeat([]resourceapi.DeviceToleration{{Key: "example.com/a", Operator: resourceapi.DeviceTolerationOpExists}}, n)
+		}
+	}
+	eventually(t, "the policies are in force", func(context.Context) (bool, error) {
+		_, err := ask(tolerations(17))
+		return err != nil, nil
+	})
+	if _, err := ask(func(*resourceapi.DeviceClaim) {}); err != nil {
+		t.Errorf("a good claim: %v", err)
+	}
+	sub := resourceapi.DeviceSubRequest{Name: "a", DeviceClassName: request.Exactly.DeviceClassName}
+	selector := resourceapi.DeviceSelector{CEL: &resourceapi.CELDeviceSelector{Expression: "true"}}
+	for name, tt := range map[string]struct {
+		change func(*resourceapi.DeviceClaim)
+		want   string
+	}{
+		"the most tolerations": {tolerations(512), "denied request"},
+		"tolerations":          {tolerations(100000), "there are more than 512 tolerations in all requests"},
+		"requests":             {func(d *resourceapi.DeviceClaim) { d.Requests = slices.Repeat(d.Requests, 30000) }, "Too many"},
+		"alternatives": {func(d *resourceapi.DeviceClaim) {
+			d.Requests[0].Exactly, d.Requests[0].FirstAvailable = nil, slices.Repeat([]resourceapi.DeviceSubRequest{sub}, 30000)
+		}, "Too many"},
+		"selectors": {func(d *resourceapi.DeviceClaim) {
+			d.Requests[0].Exactly.Selectors = slices.Repeat([]resourceapi.DeviceSelector{selector}, 30000)
+		}, "Too many"},
+	} {
+		took, err := ask(tt.change)
+		t.Logf("%s: %s", name, took)
+		if err == nil || !strings.Contains(err.Error(), tt.want) || took > 5*time.Second {
+			t.Errorf("%s: after %s: %.500v, want %s", name, took, err, tt.want)
+		}
+	}
+}
+
 // exportAll exports the whole library with every policy on.
 func exportAll(t *testing.T) (*policy.Engine, admissionpolicy.Exported) {
 	t.Helper()
@@ -95,20 +155,24 @@ func exportAll(t *testing.T) (*policy.Engine, admissionpolicy.Exported) {
 		"DRA-CLAIM-004": {"allowed": []any{"gpu.example.com", "large.example.com"}},
 	}}
 	for _, m := range set.Policies() {
-		settings.Modes[m.Code] = policy.Warn
+		settings.Modes[m.Code] = policy.Deny
 	}
+	settings.Namespaces = []policy.Override{{Names: []string{overridden}, Modes: map[string]policy.Mode{"DRA-RULE-003": policy.Off, "DRA-CLAIM-003": policy.Off}}}
 	engine, err := policy.NewEngine(set, settings)
 	if err != nil {
 		t.Fatal(err)
 	}
-	exported, err := admissionpolicy.Export(admissionpolicy.Options{Engine: engine, Sources: []policy.Collection{policy.Library()}, Now: time.Now()})
+	exported, err := admissionpolicy.Export(admissionpolicy.Options{
+		Engine: engine, Sources: []policy.Collection{policy.Library()}, Now: time.Now(), Overridden: []string{overridden},
+		Exemptions: []v1alpha1.Exemption{{Rules: []string{"DRA-RULE-002"}, Users: []string{"admin"}, Namespaces: []string{overridden}, Reason: "migration", Expires: metav1.NewTime(time.Now().Add(time.Hour))}},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return engine, exported
 }
 
-func install(t *testing.T, c kubernetes.Interface, exported admissionpolicy.Exported) {
+func install(t *testing.T, c kubernetes.Interface, exported admissionpolicy.Exported, action admissionv1.ValidationAction) {
 	t.Helper()
 	api := c.AdmissionregistrationV1()
 	t.Cleanup(func() {
@@ -121,7 +185,7 @@ func install(t *testing.T, c kubernetes.Interface, exported admissionpolicy.Expo
 		if _, err := api.ValidatingAdmissionPolicies().Create(t.Context(), &exported.Policies[i], metav1.CreateOptions{FieldValidation: "Strict"}); err != nil {
 			t.Fatal(err)
 		}
-		exported.Bindings[i].Spec.ValidationActions = []admissionv1.ValidationAction{admissionv1.Warn}
+		exported.Bindings[i].Spec.ValidationActions = []admissionv1.ValidationAction{action}
 		if _, err := api.ValidatingAdmissionPolicyBindings().Create(t.Context(), &exported.Bindings[i], metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -153,8 +217,12 @@ func ours(engine *policy.Engine, object, old metav1.Object) (codes []string) {
 		}
 		_ = object
 	}
+	if rule, is := object.(*resourceapi.DeviceTaintRule); is && old != nil && apiequality.Semantic.DeepEqual(rule.Spec, old.(*resourceapi.DeviceTaintRule).Spec) {
+		return nil // neither is asked
+	}
 	for _, v := range engine.Evaluate(context.Background(), request).Violations {
-		if v.Code != "DRA-RULE-005" {
+		// Where a stored rule has no owner, the webhook warns, and what is exported does not.
+		if v.Code != "DRA-RULE-005" && !(v.Code == "DRA-RULE-007" && v.Stored) {
 			codes = append(codes, v.Code)
 		}
 	}
@@ -280,7 +348,7 @@ func generatedSpec(r *rand.Rand, admin bool) (spec resourceapi.ResourceClaimSpec
 		request := resourceapi.DeviceRequest{Name: fmt.Sprintf("request-%d", i)}
 		mode, count := any1(r, resourceapi.DeviceAllocationModeExactCount, resourceapi.DeviceAllocationModeExactCount, resourceapi.DeviceAllocationModeAll), int64(0)
 		if mode == resourceapi.DeviceAllocationModeExactCount {
-			count = int64(1 + r.IntN(4))
+			count = any1(r, int64(1+r.IntN(4)), int64(1+r.IntN(4)), math.MaxInt64)
 		}
 		if r.IntN(3) > 0 {
 			request.Exactly = &resourceapi.ExactDeviceRequest{
@@ -315,7 +383,7 @@ func generatedSelectors(r *rand.Rand) []resourceapi.DeviceSelector {
 }
 
 func generatedTolerations(r *rand.Rand) (list []resourceapi.DeviceToleration) {
-	for range any1(r, 0, 0, 1, 1, 2, 4) {
+	for range any1(r, 0, 0, 1, 1, 2, 4, 17) {
 		list = append(list, resourceapi.DeviceToleration{
 			Key:               any1(r, "", "example.com/a", "gpu.nvidia.com/xid", "other.example.com/b"),
 			Operator:          any1(r, "", resourceapi.DeviceTolerationOpEqual, resourceapi.DeviceTolerationOpExists),
