@@ -260,6 +260,32 @@ func TestResyncer(t *testing.T) {
 	})
 }
 
+// TestPartOfAPool: slices of a pool that the view shows one after the other are touched once.
+func TestPartOfAPool(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, first, second := rackPatch("p", "r1", ""), slice("a-0", "a", 1, 1), slice("a-1", "a", 1, 1)
+		v := viewOf(p, first, second)
+		calls := 0
+		resyncer := materialize.NewResyncer(materialize.ResyncOptions{View: v, Mode: materialize.Materialize,
+			Touch: func(context.Context, materialize.Touch) error { calls++; return nil }})
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { _ = resyncer.Run(ctx) }()
+		<-time.After(1500 * time.Millisecond)
+		merged := func(s *resourceapi.ResourceSlice) *resourceapi.ResourceSlice {
+			return merging(nil, p).Merge(s, s, time.Now(), accept).Slice
+		}
+		v.snapshot.Store(tracker.Merge(p, merged(first), second))
+		<-time.After(time.Second)
+		v.snapshot.Store(tracker.Merge(p, merged(first), merged(second)))
+		<-time.After(time.Minute)
+		cancel()
+		synctest.Wait()
+		if s := resyncer.State(); calls != 2 || s.Differing != 0 {
+			t.Errorf("%d touches, want 2; state %+v", calls, s)
+		}
+	})
+}
+
 // TestStateOfLists: a list is not written into slices. The state counts it apart from the values that
 // slices should have, before and after these are written.
 func TestStateOfLists(t *testing.T) {

@@ -235,7 +235,7 @@ func (r *Resyncer) differing(view *tracker.Snapshot, now time.Time) map[Pool][]s
 			if was != nil && was.differs && v.differs && was.stored == stored {
 				v.since = was.since
 			}
-			delete(r.pauses, pool)
+			r.changed(pool, now)
 		}
 		next[stored.Name] = v
 		if v.differs {
@@ -244,6 +244,14 @@ func (r *Resyncer) differing(view *tracker.Snapshot, now time.Time) map[Pool][]s
 	}
 	r.verdicts = next
 	return differing
+}
+
+// changed lets a pool that was touched without success be touched again. What was touched
+// together can come into the view slice by slice, so that takes as long as for a new difference.
+func (r *Resyncer) changed(pool Pool, now time.Time) {
+	if p, is := r.pauses[pool]; is {
+		r.pauses[pool] = pause{until: slices.MinFunc([]time.Time{p.until, now.Add(r.options.Delay)}, time.Time.Compare)}
+	}
 }
 
 func (r *Resyncer) verdict(view *tracker.Snapshot, stored *resourceapi.ResourceSlice, known record.Originals, now time.Time) *verdict {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -424,6 +425,30 @@ func (s *site) writes(user string) (n int) {
 		}
 	}
 	return n
+}
+
+// stored counts the slices of the driver that are stored from now on. An update that changes
+// nothing is not stored: a controller that is ahead of the webhook sends some.
+func (s *site) stored() (count func() int) {
+	s.t.Helper()
+	only := metav1.ListOptions{FieldSelector: "spec.driver=" + s.driver}
+	list, err := s.c.ResourceV1().ResourceSlices().List(s.t.Context(), only)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	only.ResourceVersion = list.ResourceVersion
+	watching, err := s.c.ResourceV1().ResourceSlices().Watch(s.t.Context(), only)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(watching.Stop)
+	var n atomic.Int64
+	go func() {
+		for range watching.ResultChan() {
+			n.Add(1)
+		}
+	}()
+	return func() int { return int(n.Load()) }
 }
 
 // written are the users that have written slices of the driver, one for each write.

@@ -9,8 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 	"k8s.io/utils/ptr"
-
-	"github.com/dra-steward/dra-steward/test/chart/controller"
 )
 
 const rack = `{attributes: {dc.example.com/rack: {string: r1}}}`
@@ -26,13 +24,14 @@ func TestNoFight(t *testing.T) {
 	s.quiet()
 	change := func(what string, change func(), want ...string) {
 		t.Helper()
-		ours, all := s.writes(controller.User), s.writes("")
+		stored, before := s.stored(), s.writes(s.user())
 		change()
 		s.shows(want...)
 		s.quiet()
 		<-time.After(idle()) // one write more would be too many
-		if ours, all = s.writes(controller.User)-ours, s.writes("")-all; ours != 1 || all != 2 {
-			t.Errorf("%s: %d writes, %d of them ours, want 2 and 1", what, all, ours)
+		// What the driver writes is not always stored: it can be what the slice has.
+		if all, drivers := stored(), s.writes(s.user())-before; all == 0 || all > 2 || drivers != 1 {
+			t.Errorf("%s: stored %d times and written by the driver %d times, want 1 or 2 and 1", what, all, drivers)
 		}
 		s.shows(want...)
 	}

@@ -234,7 +234,7 @@ func TestRefused(t *testing.T) {
 	s.applied("rack", "True", "Patched", "128 of 128 matching devices")
 }
 
-// TestPool: both slices of a pool are written together, and twice each; taints and the time
+// TestPool: both slices of a pool are stored at most twice, by us and by the driver; taints and the time
 // when they were added stay.
 func TestPool(t *testing.T) {
 	t.Parallel()
@@ -254,12 +254,12 @@ func TestPool(t *testing.T) {
 		}
 		return at
 	}
-	before, all := added(), s.writes("")
+	before, stored, written := added(), s.stored(), len(s.written())
 	s.patch("rack", rack)
 	s.shows("a: dc.example.com/rack=r1 model=x", "b: dc.example.com/rack=r1 model=y")
 	s.quiet()
-	if n := s.writes("") - all; n != 4 {
-		t.Errorf("%d writes for two slices, want 4: by %q", n, s.written()[all:])
+	if n := stored(); n < 2 || n > 4 {
+		t.Errorf("stored %d times, want 2 to 4: updates by %q", n, s.written()[written:])
 	}
 	if after := added(); before.IsZero() || !after.Equal(&before) {
 		t.Errorf("the time of the taint was %s and is %s", before, after)
