@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"testing"
+	"testing/synctest"
 
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/dra-steward/dra-steward/internal/guard"
 	"github.com/dra-steward/dra-steward/internal/taints"
 )
 
@@ -53,4 +55,29 @@ func TestInterrupted(t *testing.T) {
 	if err == nil || len(server.effects) == 0 || server.effects[len(server.effects)-1] != resourceapi.DeviceTaintEffectNoSchedule {
 		t.Errorf("%v, and the effects that were written are %q: the device is in use again", err, server.effects)
 	}
+}
+
+// reporting is an API server whose controllers write a condition after each read of a rule.
+type reporting struct {
+	stopped
+	conditions []any
+	written    int
+}
+
+func (r *reporting) Get(context.Context, string, metav1.GetOptions, ...string) (*unstructured.Unstructured, error) {
+	r.written++
+	return &unstructured.Unstructured{Object: map[string]any{
+		"metadata": map[string]any{"generation": int64(2)}, "status": map[string]any{"conditions": r.conditions[:r.written-1]}}}, nil
+}
+
+// TestWaitsForTheImpact: other conditions in the status are not the impact.
+func TestWaitsForTheImpact(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		condition := func(kind string) any { return map[string]any{"type": kind, "observedGeneration": int64(2)} }
+		server := &reporting{conditions: []any{condition(guard.BeganCondition), condition(resourceapi.DeviceTaintConditionEvictionInProgress), condition("later")}}
+		intent := taints.Intent{Taint: resourceapi.DeviceTaint{Key: "example.com/broken", Effect: resourceapi.DeviceTaintEffectNoExecute}}
+		if err := (&Rules{client: server, version: "v1"}).preview(t.Context(), intent, nil); err != nil || server.written != 3 {
+			t.Errorf("%v, after %d reads", err, server.written)
+		}
+	})
 }

@@ -123,7 +123,8 @@ func (r *Rules) preview(ctx context.Context, intent taints.Intent, stored *resou
 		conditions, _, err := unstructured.NestedSlice(rule.Object, "status", "conditions")
 		for _, condition := range conditions {
 			fields, _ := condition.(map[string]any)
-			if generation, _, _ := unstructured.NestedInt64(fields, "observedGeneration"); generation == rule.GetGeneration() {
+			generation, _, _ := unstructured.NestedInt64(fields, "observedGeneration")
+			if fields["type"] == resourceapi.DeviceTaintConditionEvictionInProgress && generation == rule.GetGeneration() {
 				return true, nil
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 	resourceapi "k8s.io/api/resource/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
@@ -404,7 +405,7 @@ func taintRule(req Request) *ast.Term {
 }
 
 // previewed reports whether the stored rule was the preview of what is written: the same
-// taint and devices without an effect, and a controller has said what it evicts.
+// taint and devices without an effect, and its status says what it would evict.
 func (r Request) previewed(old, rule *resourceapi.DeviceTaintRule) bool {
 	if r.WithoutPreviews {
 		return true
@@ -414,12 +415,9 @@ func (r Request) previewed(old, rule *resourceapi.DeviceTaintRule) bool {
 		!apiequality.Semantic.DeepEqual(old.Spec.DeviceSelector, rule.Spec.DeviceSelector) {
 		return false
 	}
-	for _, condition := range old.Status.Conditions {
-		if condition.ObservedGeneration == old.Generation {
-			return true
-		}
-	}
-	return false
+	// Other conditions, such as guard.BeganCondition, do not say what the rule evicts.
+	condition := apimeta.FindStatusCondition(old.Status.Conditions, resourceapi.DeviceTaintConditionEvictionInProgress)
+	return condition != nil && condition.ObservedGeneration == old.Generation
 }
 
 func deviceSelector(selector *resourceapi.DeviceTaintSelector) *ast.Term {
