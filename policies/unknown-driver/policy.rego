@@ -3,9 +3,9 @@
 # description: |
 #   Drivers pass over configurations for others. One with a typing mistake in the driver's
 #   name, or for another driver than that of the class, is ignored without a word. The
-#   selectors of classes and requests say which drivers are meant (device.driver == "…").
-#   Where they do not say, a driver is known if there is a schema for its parameters, or if
-#   the site lists it.
+#   selectors of classes and requests say which drivers are meant (device.driver == "…" or
+#   device.driver in ["…"]). Where they say it in another way, or not at all, a driver is
+#   known if there is a schema for its parameters, or if the site lists it.
 # custom:
 #   code: DRA-CLAIM-005
 #   severity: medium
@@ -54,14 +54,31 @@ named(driver) if contains(selectors, concat("", ["\"", driver, "\""]))
 
 named(driver) if contains(selectors, concat("", ["'", driver, "'"]))
 
-# Claims of an unknown class, and classes and requests without a driver in their
-# selectors, say nothing.
+# A request that does not name its drivers may get devices of any driver.
 drivers_are_named if {
-	contains(selectors, "device.driver")
-	every class in input.classes {
-		class.known
+	count(together) > 0
+	every all in together {
+		some selector in all
+		names_drivers(selector)
 	}
 }
+
+# A device has to match the selectors of the request and those of its class.
+together := array.concat(
+	[array.concat(request.selectors, object.get(input.classes, [request.class, "selectors"], [])) | some request in input.claim.requests],
+	[all | all := input.class.selectors],
+)
+
+# Selectors such as device.driver.startsWith("gpu.") and device.driver != "gpu.example.com" match drivers that they do
+# not name.
+names_drivers(selector) if {
+	contains(selector, "device.driver")
+	text := regex.replace(selector, `"[^"\\]*"|'[^'\\]*'`, `""`)
+	not contains(regex.replace(text, comparison, ""), "device.driver")
+	not regex.match(`!\s*\(`, text)
+}
+
+comparison := `device\.driver\s*(==\s*""|in\s*\[(\s*"",?)+\s*\])|""\s*==\s*device\.driver\s*([^.\s\w]|$)`
 
 selectors := concat("\n", array.concat(
 	array.concat(
