@@ -33,13 +33,13 @@ type Options struct {
 type Controller struct {
 	options Options
 	changed chan struct{}
-	// wrong has the annotations that cannot be read and were said so, by UID.
+	// wrong has the annotations of the last pass that cannot be read, by UID.
 	wrong map[types.UID]string
 }
 
 // New makes a Controller.
 func New(o Options) *Controller {
-	return &Controller{options: o, changed: make(chan struct{}, 1), wrong: map[types.UID]string{}}
+	return &Controller{options: o, changed: make(chan struct{}, 1)}
 }
 
 // Run deletes rules as their time comes, until ctx ends.
@@ -81,6 +81,7 @@ const maxSleep = time.Minute
 // rule expires.
 func (c *Controller) pass(ctx context.Context, now time.Time) (next time.Duration, any bool) {
 	next = maxSleep
+	wrong := map[types.UID]string{}
 	sooner := func(d time.Duration) { next, any = min(next, d), true }
 	for _, object := range c.options.Rules.GetStore().List() {
 		if ctx.Err() != nil {
@@ -92,6 +93,7 @@ func (c *Controller) pass(ctx context.Context, now time.Time) (next time.Duratio
 		}
 		at, expires, err := taints.Expiry(rule)
 		if err != nil {
+			wrong[rule.UID] = rule.Annotations[v1alpha1.ExpiresAnnotation]
 			c.complain(rule, err)
 			continue
 		}
@@ -104,6 +106,7 @@ func (c *Controller) pass(ctx context.Context, now time.Time) (next time.Duratio
 			sooner(retryAfter)
 		}
 	}
+	c.wrong = wrong
 	return next, any
 }
 
@@ -121,10 +124,9 @@ func (c *Controller) remove(ctx context.Context, rule *resourceapi.DeviceTaintRu
 	return false
 }
 
-// complain logs once what is wrong with an annotation.
+// complain logs what is wrong with an annotation, unless the last pass did.
 func (c *Controller) complain(rule *resourceapi.DeviceTaintRule, err error) {
-	if text := rule.Annotations[v1alpha1.ExpiresAnnotation]; c.wrong[rule.UID] != text {
-		c.wrong[rule.UID] = text
+	if text, said := c.wrong[rule.UID]; !said || text != rule.Annotations[v1alpha1.ExpiresAnnotation] {
 		c.options.Logger.Error(err, "a taint rule will not expire")
 	}
 }
