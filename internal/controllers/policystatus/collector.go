@@ -21,6 +21,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record"
+
+	"github.com/dra-steward/dra-steward/internal/condition"
 )
 
 const (
@@ -154,11 +156,7 @@ func (c *Collector) createEvent(status *corev1.ConfigMap, e Event) {
 	if e.Warning {
 		kind, reason = corev1.EventTypeWarning, "PoliciesRefused"
 	}
-	message := e.Message
-	if len(message) > maxMessage {
-		message = message[:maxMessage] + "…"
-	}
-	c.Recorder.Event(about, kind, reason, message)
+	c.Recorder.Event(about, kind, reason, condition.Bounded(e.Message, maxMessage))
 }
 
 // ask asks the replicas that run, all at once.
