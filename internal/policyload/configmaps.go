@@ -224,6 +224,10 @@ func (p *ConfigMaps) compile(ctx context.Context, all []*corev1.ConfigMap, set f
 				errs = append(errs, files.addSchema(p.sourceName(c.Name)+"/"+name, name, c.Data[name]))
 			}
 		}
+		for _, name := range slices.Sorted(maps.Keys(c.BinaryData)) {
+			errs = append(errs, policy.Problem{File: p.sourceName(c.Name) + "/" + name,
+				Message: "a key under binaryData is not read: kubectl puts files there that are not UTF-8; write the file in UTF-8, and create the ConfigMap again"})
+		}
 		sources = append(sources, policy.Collection{Name: p.sourceName(c.Name), Files: modules})
 	}
 	files.Set, err = set(ctx, sources)

@@ -131,6 +131,23 @@ func TestCheckWithoutTests(t *testing.T) {
 	}
 }
 
+// TestBinaryData: kubectl stores a file that is not UTF-8 as binaryData, which is refused as other faults are.
+func TestBinaryData(t *testing.T) {
+	good, binary := ownPolicy("ACME-A-001", ""), ownPolicy("ACME-B-001", "")
+	binary.BinaryData = map[string][]byte{"b.rego": []byte("package b # \xff")}
+	r := newRelease(t, good, binary)
+	r.load(t.Context())
+	if want := []string{"ACME-A-001"}; !slices.Equal(r.inForce, want) {
+		t.Errorf("in force: %q, want %q", r.inForce, want)
+	}
+	if p := r.Status.Problems; len(p) != 1 || p[0].ConfigMap != binary.Name || p[0].File != "b.rego" || !strings.Contains(p[0].Message, "UTF-8") {
+		t.Errorf("problems %v", p)
+	}
+	if err := r.Check(t.Context(), binary, false); err == nil || !strings.Contains(err.Error(), "acme-b-001/b.rego: a key under binaryData is not read") {
+		t.Errorf("at admission: %v", err)
+	}
+}
+
 // TestStartWhileTheConfigurationRefusesOne: at the start, a problem that names no ConfigMap keeps only those policies out that have it.
 func TestStartWhileTheConfigurationRefusesOne(t *testing.T) {
 	r := newRelease(t, ownPolicy("ACME-A-001", ""), ownPolicy("ACME-B-001", ""))
