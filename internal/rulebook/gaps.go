@@ -30,6 +30,7 @@ func Gaps() []Gap {
 		{"a taint with a time in the future, or a new one with a time long past", []string{"taint-time-future", "taint-time-past"}, ""},
 		{"two taints with the same key and effect", []string{"taint-duplicate"}, ""},
 		{"a DeviceTaintRule for everything, or without a driver", []string{"taint-rule-everything", "taint-rule-driver", "taint-rule-acknowledgement"}, ""},
+		{"a DeviceTaintRule without an end", []string{"taint-rule-expiry"}, "the controller deletes a rule at the time in its annotation dra-steward.io/expires"},
 		{"fields that are dropped while a feature gate is off", []string{"field-dropped"}, "in a cluster the mutating webhook warns; nothing else sees the fields"},
 		{"what only newer API servers accept", []string{"device-taints-max", "slice-devices-max", "taint-effect", "slice-content"}, "lint --kubernetes-version"},
 		{"a step on which an API server crashes", []string{"capacity-step"}, "in a cluster the mutating webhook refuses it"},

@@ -1,9 +1,12 @@
 package validate
 
 import (
+	"time"
+
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/guard"
 )
 
@@ -48,6 +51,19 @@ namespaces, each at most once. An annotation with another form acknowledges noth
 		Source:   "the guard of dra-steward",
 		Check:    taintRuleAcknowledgement,
 	},
+	{
+		ID: "taint-rule-expiry",
+		Doc: `The annotation for the expiry of a DeviceTaintRule is a time.
+
+The controller deletes a rule at the time in its annotation dra-steward.io/expires, such as
+2026-12-31T18:00:00Z. With any other text the rule stays, and only the log of the controller
+says so. It only warns, because the taint takes effect without it.`,
+		Category: Gap,
+		Severity: Warning,
+		Upstream: "does not know it",
+		Source:   "the controller ruleexpiry of dra-steward",
+		Check:    taintRuleExpiry,
+	},
 }
 
 func taintRuleEverything(rule *resourceapi.DeviceTaintRule, _ Pass) field.ErrorList {
@@ -65,6 +81,15 @@ func taintRuleAcknowledgement(rule *resourceapi.DeviceTaintRule, _ Pass) field.E
 		return field.ErrorList{guard.AcknowledgementError(rule.Annotations, err)}
 	}
 	return nil
+}
+
+func taintRuleExpiry(rule *resourceapi.DeviceTaintRule, _ Pass) field.ErrorList {
+	text, has := rule.Annotations[v1alpha1.ExpiresAnnotation]
+	if _, err := time.Parse(time.RFC3339, text); !has || err == nil {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(field.NewPath("metadata", "annotations").Key(v1alpha1.ExpiresAnnotation), text,
+		"must be a time such as 2026-12-31T18:00:00Z; the rule does not expire")}
 }
 
 func taintRuleDriver(rule *resourceapi.DeviceTaintRule, _ Pass) field.ErrorList {
