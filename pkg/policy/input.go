@@ -405,7 +405,7 @@ func taintRule(req Request) *ast.Term {
 }
 
 // previewed reports whether the stored rule was the preview of what is written: the same
-// taint and devices without an effect, and its status says what it would evict.
+// taint and devices without an effect, and its status has the pods that it will evict.
 func (r Request) previewed(old, rule *resourceapi.DeviceTaintRule) bool {
 	if r.WithoutPreviews {
 		return true
@@ -415,7 +415,7 @@ func (r Request) previewed(old, rule *resourceapi.DeviceTaintRule) bool {
 		!apiequality.Semantic.DeepEqual(old.Spec.DeviceSelector, rule.Spec.DeviceSelector) {
 		return false
 	}
-	// Other conditions, such as guard.BeganCondition, do not say what the rule evicts.
+	// Other conditions, such as guard.BeganCondition, have no number of pods.
 	condition := apimeta.FindStatusCondition(old.Status.Conditions, resourceapi.DeviceTaintConditionEvictionInProgress)
 	return condition != nil && condition.ObservedGeneration == old.Generation
 }
