@@ -89,6 +89,9 @@ const maxKept = 64 << 10
 // maxResources bounds the resources that are kept of a large pod; of one with more, cpu and memory are.
 const maxResources = 64
 
+// maxPorts bounds the ports of the host that are kept of a large pod.
+const maxPorts = 256
+
 // tooLarge marks a claim or pod of which not all is kept: no request or gate can have the name.
 const tooLarge = "(larger than is read)"
 
@@ -155,8 +158,19 @@ func keepLarge(s *corev1.PodSpec) corev1.PodSpec {
 	return corev1.PodSpec{
 		NodeName: s.NodeName, Priority: s.Priority, SchedulingGroup: s.SchedulingGroup, ResourceClaims: s.ResourceClaims,
 		TerminationGracePeriodSeconds: s.TerminationGracePeriodSeconds, SchedulingGates: []corev1.PodSchedulingGate{{Name: tooLarge}},
-		Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: requests}}},
+		Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: requests}, Ports: keepPorts(s)}},
 	}
+}
+
+// keepPorts keeps the ports of the host that a large pod uses, at most maxPorts of them.
+func keepPorts(s *corev1.PodSpec) (kept []corev1.ContainerPort) {
+	for _, p := range portsOf(s) {
+		if len(kept) == maxPorts {
+			return kept
+		}
+		kept = append(kept, corev1.ContainerPort{HostPort: p.number, Protocol: p.protocol, HostIP: p.ip})
+	}
+	return kept
 }
 
 // keepContainers keeps what containers request, and their ports of the host.

@@ -55,11 +55,11 @@ type port struct {
 
 // portsOf are the ports of the host that containers use as long as the pod runs. Like kube-scheduler, it leaves out those
 // of init containers that end.
-func portsOf(pod *corev1.Pod) (all []port) {
+func portsOf(s *corev1.PodSpec) (all []port) {
 	ends := func(c corev1.Container) bool {
 		return ptr.Deref(c.RestartPolicy, "") != corev1.ContainerRestartPolicyAlways
 	}
-	for _, c := range append(slices.DeleteFunc(slices.Clone(pod.Spec.InitContainers), ends), pod.Spec.Containers...) {
+	for _, c := range append(slices.DeleteFunc(slices.Clone(s.InitContainers), ends), s.Containers...) {
 		for _, p := range c.Ports {
 			if p.HostPort > 0 {
 				all = append(all, port{p.HostPort, cmp.Or(p.Protocol, corev1.ProtocolTCP), cmp.Or(p.HostIP, "0.0.0.0")})
@@ -84,7 +84,7 @@ func (s *Simulation) use(name string, pod *corev1.Pod, sign int64) {
 		changed.used[resource] += sign * n
 	}
 	changed.pods += sign
-	if ports := portsOf(pod); len(ports) > 0 {
+	if ports := portsOf(&pod.Spec); len(ports) > 0 {
 		changed.ports = maps.Clone(changed.ports)
 		if changed.ports == nil {
 			changed.ports = map[port]int{}
@@ -158,7 +158,7 @@ func (n *node) against(pod *corev1.Pod, needs *needs) (Kind, string) {
 	if ok, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(n.Node); err != nil || !ok {
 		return NodeSelector, "does not match the node selector or affinity"
 	}
-	for _, p := range portsOf(pod) {
+	for _, p := range portsOf(&pod.Spec) {
 		if n.busy(p) {
 			return NodePorts, fmt.Sprintf("has port %d in use", p.number)
 		}

@@ -136,7 +136,7 @@ func kindOf(pod *corev1.Pod, needs *needs) string {
 		Allocated   []string
 		Containers  []corev1.ResourceList
 	}{
-		Name: pod.Spec.NodeName, Selector: pod.Spec.NodeSelector, Tolerations: pod.Spec.Tolerations, Requests: needs.requests, Ports: len(portsOf(pod)),
+		Name: pod.Spec.NodeName, Selector: pod.Spec.NodeSelector, Tolerations: pod.Spec.Tolerations, Requests: needs.requests, Ports: len(portsOf(&pod.Spec)),
 	}
 	if pod.Spec.Affinity != nil && pod.Spec.Affinity.NodeAffinity != nil {
 		asked.Affinity = &corev1.Affinity{NodeAffinity: pod.Spec.Affinity.NodeAffinity}

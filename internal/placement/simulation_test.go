@@ -162,6 +162,12 @@ func TestHostPorts(t *testing.T) {
 		{"sidecar", func(s *corev1.PodSpec) {
 			s.InitContainers = []corev1.Container{{Ports: ports, RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways)}}
 		}, "NodePorts "},
+		{"large pod", func(s *corev1.PodSpec) {
+			s.Containers[0].Ports, s.NodeSelector = ports, map[string]string{}
+			for i := range 5_000 {
+				s.NodeSelector[fmt.Sprintf("%040d", i)] = "x"
+			}
+		}, "NodePorts "},
 		{"init container", func(s *corev1.PodSpec) { s.InitContainers = []corev1.Container{{Ports: ports}} }, "n1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
