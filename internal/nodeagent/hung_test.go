@@ -15,6 +15,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	v1 "k8s.io/kubelet/pkg/apis/podresources/v1"
@@ -79,6 +81,32 @@ func TestHungServer(t *testing.T) {
 		_, _, err = a.claims(t.Context(), []*corev1.Pod{podOf("a", "own", "other")}, begun)
 		if took := time.Since(begun); !errors.Is(err, context.DeadlineExceeded) || took != claimsTime {
 			t.Errorf("%v after %s", err, took)
+		}
+	})
+}
+
+// TestHungLook: a look that waits for the API server does not keep the others from what they have.
+func TestHungLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, err := kubernetes.NewForConfig(&rest.Config{Host: "127.0.0.1:1", Transport: hungServer{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		own := claimFor("own", resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: "a", UID: "a"})
+		w := &NodeView{client: client, claims: map[string]knownClaim{"ml/own": {own, map[types.UID]bool{"a": true}}}, latest: begun, asOf: begun}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		go func() { _, _, _ = w.Claims(ctx, []*corev1.Pod{podOf("a", "own", "other")}, begun.Add(time.Second)) }()
+		synctest.Wait()
+		claims, _, err := w.Claims(ctx, []*corev1.Pod{podOf("a", "own")}, begun.Add(2*time.Second))
+		if took := time.Since(begun); took > 0 || err != nil || len(claims) != 1 {
+			t.Errorf("%d claims after %s, %v", len(claims), took, err)
+		}
+		<-ctx.Done()
+		synctest.Wait()
+		if !w.asOf.Equal(begun.Add(2*time.Second)) || len(w.claims) != 1 {
+			t.Errorf("after the look that began earlier: as of %s, %d claims", w.asOf, len(w.claims))
 		}
 	})
 }

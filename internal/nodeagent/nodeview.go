@@ -3,6 +3,7 @@ package nodeagent
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -35,8 +36,9 @@ type NodeView struct {
 	network *networkPools // nil: not read
 	changed chan struct{}
 
-	mutex  sync.Mutex            // guards what follows
-	claims map[string]knownClaim // namespace/name -> claim of a pod of the node
+	mutex  sync.Mutex            // guards what follows; it is not held while claims are read
+	claims map[string]knownClaim // namespace/name -> claim of a pod of the node; replaced, never changed
+	latest time.Time             // when the look began that found claims
 	asOf   time.Time             // when all claims were read last
 }
 
@@ -208,7 +210,8 @@ func (k knownClaim) covers(pod types.UID) bool {
 // was. An error comes with the time at which all claims were read last.
 func (w *NodeView) Claims(ctx context.Context, pods []*corev1.Pod, now time.Time) (all []*resourceapi.ResourceClaim, asOf time.Time, err error) {
 	w.mutex.Lock()
-	defer w.mutex.Unlock()
+	before := w.claims
+	w.mutex.Unlock()
 	kept := map[string]knownClaim{}
 	var errs []error
 	for _, pod := range pods {
@@ -216,7 +219,7 @@ func (w *NodeView) Claims(ctx context.Context, pods []*corev1.Pod, now time.Time
 			continue // its claims are not reserved for it any more, and would be read at each look
 		}
 		for _, name := range claimsOf(pod) {
-			known, err := w.claim(ctx, pod, name, kept)
+			known, err := w.claim(ctx, pod, name, kept, before)
 			if err != nil {
 				errs = append(errs, err)
 			}
@@ -229,20 +232,26 @@ func (w *NodeView) Claims(ctx context.Context, pods []*corev1.Pod, now time.Time
 	for _, known := range kept {
 		all = append(all, known.ResourceClaim)
 	}
-	w.claims = kept
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	if latest := !now.Before(w.latest); latest {
+		w.claims, w.latest = kept, now
+		if len(errs) == 0 {
+			w.asOf = now
+		}
+	}
 	if len(errs) == 0 {
-		w.asOf = now
 		return all, time.Time{}, nil
 	}
 	return all, w.asOf, errors.Join(errs...)
 }
 
 // claim returns a claim of a pod: as it is known, or read.
-func (w *NodeView) claim(ctx context.Context, pod *corev1.Pod, name string, kept map[string]knownClaim) (knownClaim, error) {
+func (w *NodeView) claim(ctx context.Context, pod *corev1.Pod, name string, kept, before map[string]knownClaim) (knownClaim, error) {
 	key := pod.Namespace + "/" + name
 	known, read := kept[key]
 	if !read {
-		known = w.claims[key]
+		known = before[key]
 	}
 	if known.covers(pod.UID) {
 		return known, nil
@@ -256,6 +265,7 @@ func (w *NodeView) claim(ctx context.Context, pod *corev1.Pod, name string, kept
 	case known.ResourceClaim == nil || known.UID != claim.UID || known.pods == nil:
 		known.pods = map[types.UID]bool{}
 	}
+	known.pods = maps.Clone(known.pods)
 	known.ResourceClaim, known.pods[pod.UID] = claim, true
 	return known, nil
 }
