@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/caller"
 	"github.com/dra-steward/dra-steward/internal/condition"
 	"github.com/dra-steward/dra-steward/internal/ruleid"
@@ -114,22 +116,44 @@ func (p driverPods) deletion(ctx context.Context, req admission.Request, now tim
 	if err != nil || pod == nil {
 		return nil, err
 	}
-	entry, listed := p.source().DriverPod(pod.Namespace, pod.Name, pod.Labels)
-	if !listed {
+	entries := p.source().DriverPods(pod.Namespace, pod.Name, pod.Labels)
+	if len(entries) == 0 {
 		return nil, nil
 	}
-	driver := &validate.DriverPod{Drivers: entry.Drivers, RefusedFor: metav1.Duration{Duration: p.refusals.lasting(caller.Address(ctx), pod.UID, now)}}
+	driver := &validate.DriverPod{Drivers: driversOf(entries), RefusedFor: metav1.Duration{Duration: p.refusals.lasting(caller.Address(ctx), pod.UID, now)}}
 	deletion := &validate.PodDeletion{Pod: *pod, Driver: driver}
-	if driver.Prepared, err = p.pods.Prepared(pod.Spec.NodeName, entry.Drivers); err != nil || len(driver.Prepared) == 0 {
+	if driver.Prepared, err = p.pods.Prepared(pod.Spec.NodeName, driver.Drivers); err != nil || len(driver.Prepared) == 0 {
 		return deletion, err
 	}
-	others, err := p.pods.On(ctx, pod.Namespace, pod.Spec.NodeName, entry.Labels)
+	driver.Other, err = p.other(ctx, pod, driver.Prepared, entries)
+	return deletion, err
+}
+
+// other returns the name of another ready pod on the node, of all drivers that have prepared
+// claims; "" if there is none.
+func (p driverPods) other(ctx context.Context, pod *corev1.Pod, prepared []validate.PreparedClaim, entries []v1alpha1.DriverPod) (name string, _ error) {
+	first := slices.IndexFunc(entries, func(e v1alpha1.DriverPod) bool { return slices.Contains(e.Drivers, prepared[0].Driver) })
+	if first < 0 {
+		return "", nil
+	}
+	others, err := p.pods.On(ctx, pod.Namespace, pod.Spec.NodeName, entries[first].Labels)
 	for i := range others {
-		if others[i].UID != pod.UID && condition.PodReady(&others[i]) {
-			driver.Other = others[i].Name
+		other := &others[i]
+		drivers := driversOf(p.source().DriverPods(other.Namespace, other.Name, other.Labels))
+		of := func(claim validate.PreparedClaim) bool { return slices.Contains(drivers, claim.Driver) }
+		if other.UID != pod.UID && condition.PodReady(other) && !slices.ContainsFunc(prepared, func(c validate.PreparedClaim) bool { return !of(c) }) {
+			name = other.Name
 		}
 	}
-	return deletion, err
+	return name, err
+}
+
+func driversOf(entries []v1alpha1.DriverPod) (drivers []string) {
+	for _, entry := range entries {
+		drivers = append(drivers, entry.Drivers...)
+	}
+	slices.Sort(drivers)
+	return slices.Compact(drivers)
 }
 
 // pod returns the pod that a request is about. An Eviction has only its name.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -27,8 +28,9 @@ import (
 
 // driverWorld has a driver on node n1, which has prepared a claim.
 type driverWorld struct {
-	idle  bool // nothing is prepared
-	other bool // a second pod of the driver is ready
+	idle bool // nothing is prepared
+	// other is the name of a second pod with the labels that is ready.
+	other string
 	err   error
 }
 
@@ -54,8 +56,8 @@ func (w *driverWorld) Named(_ context.Context, _, name string) (*corev1.Pod, err
 
 func (w *driverWorld) On(context.Context, string, string, map[string]string) ([]corev1.Pod, error) {
 	found := []corev1.Pod{*driverPod("driver-a")}
-	if w.other {
-		other := *driverPod("driver-b")
+	if w.other != "" {
+		other := *driverPod(w.other)
 		other.UID = "another"
 		found = append(found, other)
 	}
@@ -63,13 +65,17 @@ func (w *driverWorld) On(context.Context, string, string, map[string]string) ([]
 }
 
 func (w *driverWorld) Prepared(node string, drivers []string) ([]validate.PreparedClaim, error) {
-	if w.idle || node != "n1" || len(drivers) != 1 {
+	if w.idle || node != "n1" || !slices.Contains(drivers, "gpu.example.com") {
 		return nil, w.err
 	}
-	return []validate.PreparedClaim{{Namespace: "ml", Claim: "gpu", Pod: "train", Driver: drivers[0]}}, w.err
+	return []validate.PreparedClaim{{Namespace: "ml", Claim: "gpu", Pod: "train", Driver: "gpu.example.com"}}, w.err
 }
 
 var drivers = v1alpha1.DriverPods{Pods: []v1alpha1.DriverPod{{Namespace: "gpu", Labels: map[string]string{"app": "driver"}, Names: "driver-*", Drivers: []string{"gpu.example.com"}}}}
+
+// twoDrivers has two drivers in one pod.
+var twoDrivers = v1alpha1.StewardConfiguration{DriverPods: v1alpha1.DriverPods{Pods: []v1alpha1.DriverPod{
+	{Namespace: "gpu", Labels: map[string]string{"app": "driver"}, Drivers: []string{"nic.example.com"}}, drivers.Pods[0]}}}
 
 // ending is a request to delete or to evict a pod.
 func ending(t *testing.T, user string, pod *corev1.Pod, evict bool) admission.Request {
@@ -117,7 +123,11 @@ func TestDriverPods(t *testing.T) {
 		"gone":                {pod: driverPod("driver-c"), evict: true},
 		"elsewhere":           {pod: elsewhere},
 		"nothing prepared":    {pod: driverPod("driver-a"), world: driverWorld{idle: true}},
-		"second instance":     {pod: driverPod("driver-a"), world: driverWorld{other: true}},
+		"second instance":     {pod: driverPod("driver-a"), world: driverWorld{other: "driver-b"}},
+		"no second instance":  {pod: driverPod("driver-a"), world: driverWorld{other: "controller"}, code: http.StatusConflict, say: "ml/gpu of pod train"},
+		"two drivers in one":  {pod: driverPod("driver-a"), site: twoDrivers, code: http.StatusConflict, say: "ml/gpu of pod train"},
+		"two, with another":   {pod: driverPod("driver-a"), site: twoDrivers, world: driverWorld{other: "driver-b"}},
+		"two, one elsewhere":  {pod: driverPod("driver-a"), site: twoDrivers, world: driverWorld{other: "nic-a"}, code: http.StatusConflict, say: "ml/gpu of pod train"},
 		"not ready":           {pod: broken},
 		"by the collector":    {pod: driverPod("driver-a"), user: "system:serviceaccount:kube-system:pod-garbage-collector"},
 		"where we only warn":  {pod: driverPod("driver-a"), site: v1alpha1.StewardConfiguration{Mode: v1alpha1.ModeWarn}, say: "ml/gpu of pod train"},
@@ -126,7 +136,9 @@ func TestDriverPods(t *testing.T) {
 		"eviction, not known": {pod: driverPod("driver-a"), evict: true, world: driverWorld{err: errors.New("not read yet")}, say: "not read yet"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tt.site.DriverPods = drivers
+			if tt.site.DriverPods.Pods == nil {
+				tt.site.DriverPods = drivers
+			}
 			r, err := review.New(tt.site)
 			if err != nil {
 				t.Fatal(err)

@@ -25,14 +25,14 @@ func (r Reviewer) HasDriverPods(namespace string) bool {
 	return false
 }
 
-// DriverPod returns the first entry of the site that selects a pod.
-func (r Reviewer) DriverPod(namespace, name string, of map[string]string) (v1alpha1.DriverPod, bool) {
+// DriverPods returns the entries of the site that select a pod: it can be that of several drivers.
+func (r Reviewer) DriverPods(namespace, name string, of map[string]string) (entries []v1alpha1.DriverPod) {
 	for _, p := range r.driverPods.Pods {
 		if p.Namespace == namespace && labels.SelectorFromSet(p.Labels).Matches(labels.Set(of)) && hasName(p, name) {
-			return p, true
+			entries = append(entries, p)
 		}
 	}
-	return v1alpha1.DriverPod{}, false
+	return entries
 }
 
 // hasName reports whether the pattern of an entry matches a name.
