@@ -167,6 +167,33 @@ func TestAutoExtended(t *testing.T) {
 	})
 }
 
+// TestAutoExtendedCondition: once the in-tree controller evicts pods with extended resources, too,
+// rules keep no condition of this controller.
+func TestAutoExtendedCondition(t *testing.T) {
+	objects := append(both(extended(podOn("ns", "first", "gpu-0"))), both(extended(podOn("ns", "second", "gpu-1", tolerate(noExecute, ptr.To[int64](600)))))...)
+	inBubble(t, auto(answering()), append(objects, sliceOf(1)), func(b *bubble) {
+		b.createRule(ruleOn("second", "gpu-1", seconds(0)))
+		b.pass(time.Minute)
+		if c := b.condition("second", ownCondition); c == nil || c.Reason != reasonPending {
+			t.Fatalf("before: %v", c)
+		}
+		b.createRule(ruleOn("first", "gpu-0", seconds(60)))
+		b.pass(2 * time.Second)
+		pod, err := b.CoreV1().Pods("ns").Get(b.Context(), "first", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		markByKubernetes(pod)
+		b.updatePod(pod)
+		b.pass(5 * time.Minute)
+		for _, rule := range []string{"first", "second"} {
+			if c := b.condition(rule, ownCondition); c != nil {
+				t.Errorf("%s keeps %v", rule, c)
+			}
+		}
+	})
+}
+
 func markByKubernetes(pod *corev1.Pod) {
 	pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{
 		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "DeletionByDeviceTaintManager", LastTransitionTime: metav1.Now(),

@@ -32,6 +32,7 @@ type bubble struct {
 	registry   *prometheus.Registry
 	events     *record.FakeRecorder
 	begin      time.Time
+	window     time.Duration
 	stop       func()
 
 	mutex   sync.Mutex
@@ -42,8 +43,14 @@ type bubble struct {
 // inBubble runs a test with a controller that has seen the objects.
 func inBubble(t *testing.T, options Options, objects []runtime.Object, test func(*bubble)) {
 	t.Helper()
+	inBatches(t, 0, options, objects, test)
+}
+
+// inBatches is inBubble with a tracker that takes the events of a window together.
+func inBatches(t *testing.T, window time.Duration, options Options, objects []runtime.Object, test func(*bubble)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		b := &bubble{T: t, Clientset: fake.NewClientset(objects...), begin: time.Now(), deleted: map[string]time.Duration{}}
+		b := &bubble{T: t, window: window, Clientset: fake.NewClientset(objects...), begin: time.Now(), deleted: map[string]time.Duration{}}
 		b.PrependReactor("delete", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
 			deletion, _ := action.(clienttesting.DeleteActionImpl)
 			if deletion.DeleteOptions.Preconditions == nil || deletion.DeleteOptions.Preconditions.UID == nil {
@@ -76,7 +83,7 @@ func (b *bubble) start(options Options) {
 		b.Fatal(err)
 	}
 	options.UsageSynced = synced
-	options.Tracker = tracker.New(tracker.Options{Sources: tracker.Sources{Slices: resource.ResourceSlices().Informer(), Rules: options.Rules}})
+	options.Tracker = tracker.New(tracker.Options{Window: b.window, Sources: tracker.Sources{Slices: resource.ResourceSlices().Informer(), Rules: options.Rules}})
 	switch client := options.Client.(type) {
 	case slowStatus:
 		options.Client = slowStatus{Interface: b.Clientset}

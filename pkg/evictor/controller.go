@@ -219,7 +219,7 @@ func (c *Controller) rescope(change func(*scope)) bool {
 		had := c.scope.Load()
 		o := *had
 		change(&o)
-		if same = o.shares == had.shares && o.since.Equal(had.since); !same {
+		if same = o.shares == had.shares && o.rulesInTree == had.rulesInTree && o.since.Equal(had.since); !same {
 			c.scope.Store(&o)
 			known = slices.Collect(maps.Keys(c.states.pods))
 		}

@@ -396,6 +396,8 @@ type scope struct {
 	since time.Time
 	// confirmed reports whether the author has confirmed a rule.
 	confirmed func(Rule) bool
+	// rulesInTree is true while the in-tree controller evicts all pods for rules.
+	rulesInTree bool
 }
 
 func (o scope) plan(pod *corev1.Pod, verdict Verdict) plan {

@@ -138,13 +138,12 @@ func (c *inTreeState) shares() shares {
 // shares leaves pods with extended resources to the in-tree controller only once it was seen
 // to evict one.
 func (s inTreeSource) shares() classShares {
-	switch s.ordinary.presence {
-	case present:
-		if s.extended.presence == present {
-			return classShares{}
-		}
+	switch {
+	case s.complete():
+		return classShares{}
+	case s.ordinary.presence == present:
 		return presentShare
-	case absent:
+	case s.ordinary.presence == absent:
 		return absentShare
 	}
 	return classShares{}
@@ -201,7 +200,7 @@ func (c *Controller) learn(learn func(*inTreeState)) {
 	var after inTreeState
 	if !c.rescope(func(o *scope) {
 		learn(&c.inTree)
-		after, o.shares = c.inTree, c.inTree.shares()
+		after, o.shares, o.rulesInTree = c.inTree, c.inTree.shares(), c.inTree.rules.complete()
 		c.options.Metrics.inTree(after)
 	}) {
 		return
@@ -211,9 +210,14 @@ func (c *Controller) learn(learn func(*inTreeState)) {
 		" for taints in slices and "+after.rules.String()+" for DeviceTaintRules.")
 }
 
+// complete reports whether the in-tree controller evicts pods with extended resources, too.
+func (s inTreeSource) complete() bool {
+	return s.ordinary.presence == present && s.extended.presence == present
+}
+
 // String returns the state in logs and events.
 func (s inTreeSource) String() string {
-	if s.ordinary.presence == present && s.extended.presence == present {
+	if s.complete() {
 		return "present, also for extended resources,"
 	}
 	return s.ordinary.presence.String()

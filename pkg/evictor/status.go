@@ -61,9 +61,9 @@ type ruleState struct {
 	// failures is the number of failed writes in a row, failure the last error.
 	failures int
 	failure  string
-	// previewed is the spec, without the time of the taint, for which all affected pods
+	// queued is the spec, without the time of the taint, for which all affected pods
 	// have been queued.
-	previewed *resourceapi.DeviceTaintRuleSpec
+	queued *resourceapi.DeviceTaintRuleSpec
 	// selects is the number of published devices that it selects, as of published.
 	selects   int
 	published uint64
@@ -106,7 +106,7 @@ func (s *statuses) ruleChanged(before, after *resourceapi.DeviceTaintRule) {
 		s.rules[after.Name] = r
 	}
 	if none := after.Spec.Taint.Effect == resourceapi.DeviceTaintEffectNone; none != r.none {
-		r.none, r.previewed = none, nil
+		r.none, r.queued = none, nil
 		s.none.Add(map[bool]int32{true: 1, false: -1}[none])
 	}
 	wrote := r.wrote
@@ -114,7 +114,7 @@ func (s *statuses) ruleChanged(before, after *resourceapi.DeviceTaintRule) {
 		r.quiet, r.next = time.Time{}, time.Now()
 	}
 	s.mutex.Unlock()
-	s.c.locked(func() { s.c.states.causes.restore(after.UID, evictedSoFar(after)) })
+	s.c.locked(func() { s.c.states.causes.restore(after.UID, evictedSoFar(s.c.options.Mode, after)) })
 	if s.c.observeRule(before, after, wrote) {
 		s.c.learn(func(o *inTreeState) { o.seen(fromRules) })
 	}
@@ -220,26 +220,20 @@ func (s *statuses) change(name string, f func(*ruleState)) {
 func (s *statuses) reconcile(ctx context.Context, name string) {
 	object, exists, err := s.c.options.Rules.GetStore().GetByKey(name)
 	rule, ok := object.(*resourceapi.DeviceTaintRule)
-	kind := s.c.scope.Load().shares.condition()
-	if err != nil || !exists || !ok || kind == "" {
+	scope := s.c.scope.Load()
+	kind := scope.shares.condition()
+	if err != nil || !exists || !ok || kind == "" && !scope.rulesInTree {
 		return
 	}
-	report := s.c.reportOn(rule.UID)
-	switch rule.Spec.Taint.Effect {
-	case resourceapi.DeviceTaintEffectNoExecute:
-		if !s.reportable(name, report.Pending > 0, time.Now()) {
-			s.requeueAfter(name, time.Second)
+	var conditions []metav1.Condition
+	if kind != "" {
+		report, wait := s.report(rule)
+		if wait > 0 {
+			s.requeueAfter(name, wait)
 			return
 		}
-	case resourceapi.DeviceTaintEffectNone:
-		if !s.previewComplete(rule) {
-			s.requeueAfter(name, previewPeriod)
-			return
-		}
-		report.preview.Published = s.selects(rule)
-		report.preview.Allocated = s.c.options.Usage.Count(rule.Spec.DeviceSelector)
+		conditions = conditionsOf(kind, rule, report, metav1.Now().Rfc3339Copy())
 	}
-	conditions := conditionsOf(kind, rule, report, metav1.Now().Rfc3339Copy())
 	if !outdated(rule, conditions) {
 		return
 	}
@@ -252,6 +246,22 @@ func (s *statuses) reconcile(ctx context.Context, name string) {
 	err = writeConditions(ctx, s.c.options.Client, rule, conditions)
 	s.c.options.Metrics.wroteStatus(err)
 	s.written(name, err)
+}
+
+// report returns what is known of a rule, or how long to wait until it can be reported.
+func (s *statuses) report(rule *resourceapi.DeviceTaintRule) (report ruleReport, wait time.Duration) {
+	decided := rule.Spec.Taint.Effect == resourceapi.DeviceTaintEffectNoSchedule || s.decided(rule)
+	report = s.c.reportOn(rule.UID)
+	switch {
+	case !decided && report.Pending == 0:
+		return report, decidedPeriod
+	case rule.Spec.Taint.Effect == resourceapi.DeviceTaintEffectNoExecute && !s.reportable(rule.Name, report.Pending > 0, time.Now()):
+		return report, time.Second
+	case rule.Spec.Taint.Effect == resourceapi.DeviceTaintEffectNone:
+		report.preview.Published = s.selects(rule)
+		report.preview.Allocated = s.c.options.Usage.Count(rule.Spec.DeviceSelector)
+	}
+	return report, 0
 }
 
 // written notes how a write of the status of a rule ended. A failed one is repeated, each time
@@ -291,12 +301,13 @@ func (s *statuses) reportable(name string, pending bool, now time.Time) (stable 
 	return stable
 }
 
-// previewPeriod is how often to check whether a preview is complete.
-const previewPeriod = 50 * time.Millisecond
+// decidedPeriod is how often to check whether all pods of a rule have been decided about.
+const decidedPeriod = 50 * time.Millisecond
 
-// previewComplete reports whether all pods that a rule with the effect None affects have
-// been decided about. It queues them once for each selector and taint.
-func (s *statuses) previewComplete(rule *resourceapi.DeviceTaintRule) bool {
+// decided reports whether all pods that a rule affects have been decided about. It queues them
+// once for each selector and taint: where a rule takes the place of another one with the same
+// taint, no device changes.
+func (s *statuses) decided(rule *resourceapi.DeviceTaintRule) bool {
 	merged := s.c.options.Tracker.Snapshot().Rule(rule.Name)
 	if merged == nil || merged.UID != rule.UID || merged.Generation != rule.Generation {
 		return false
@@ -304,8 +315,8 @@ func (s *statuses) previewComplete(rule *resourceapi.DeviceTaintRule) bool {
 	spec, again := rule.Spec, false
 	spec.Taint.TimeAdded = nil
 	s.change(rule.Name, func(r *ruleState) {
-		if r.previewed == nil || !equality.Semantic.DeepEqual(*r.previewed, spec) {
-			r.previewed, r.published, again = &spec, 0, true
+		if r.queued == nil || !equality.Semantic.DeepEqual(*r.queued, spec) {
+			r.queued, r.published, again = &spec, 0, true
 		}
 	})
 	if again {
@@ -474,9 +485,13 @@ func namespaces(n int) string { return count(n, "namespace", "different namespac
 
 var evictedBefore = regexp.MustCompile(`(?:^| )(\d+) pods? evicted\.$`)
 
-// evictedSoFar returns the number of evicted pods in the conditions of a rule, in any mode.
-func evictedSoFar(rule *resourceapi.DeviceTaintRule) int {
-	return max(countIn(findCondition(rule, resourceapi.DeviceTaintConditionEvictionInProgress)), countIn(findCondition(rule, ownCondition)))
+// evictedSoFar returns the number of evicted pods in the conditions of a rule. With an own
+// condition, or in the mode supplement, the other one is that of the in-tree controller.
+func evictedSoFar(mode Mode, rule *resourceapi.DeviceTaintRule) int {
+	if own := findCondition(rule, ownCondition); own != nil || mode == ModeSupplement {
+		return countIn(own)
+	}
+	return countIn(findCondition(rule, resourceapi.DeviceTaintConditionEvictionInProgress))
 }
 
 // countIn parses the number of evicted pods in a condition of [progress], or zero.

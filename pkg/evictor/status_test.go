@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
+
+	"github.com/dra-steward/dra-steward/internal/guard"
 )
 
 func nameOf(namespace, name string) types.NamespacedName {
@@ -209,4 +211,46 @@ func TestRefusedStatus(t *testing.T) {
 		expect(1, 1, 2)
 		b.expectCondition("rule", "False Completed 2 1 pod evicted.")
 	})
+}
+
+// TestReplacedRule: a rule takes the place of another one with the same taint, so that no device
+// changes. Its pods are those of the new rule, also where there are too many of them.
+func TestReplacedRule(t *testing.T) {
+	objects := []runtime.Object{sliceOf(1), ruleOn("before", "gpu-0", seconds(0))}
+	for i := range 30 {
+		objects = append(objects, both(podOn("ns", fmt.Sprint("pod-", i), "gpu-0", tolerate(noExecute, ptr.To[int64](3600))))...)
+	}
+	o := full
+	o.Thresholds = &guard.Thresholds{Pods: 20, Namespaces: 5, Percent: 100}
+	inBatches(t, 20*time.Millisecond, o, objects, func(b *bubble) {
+		b.pass(time.Minute)
+		rules := b.ResourceV1().DeviceTaintRules()
+		b.do(nil, rules.Delete(b.Context(), "before", metav1.DeleteOptions{}))
+		b.do(rules.Create(b.Context(), ruleOn("after", "gpu-0", seconds(0)), metav1.CreateOptions{}))
+		b.pass(time.Minute)
+		b.expectCondition("after", "True PodsPendingEviction 1 30 pods need to be evicted in 1 namespace.")
+		b.pass(2 * time.Hour)
+		if held := b.condition("after", heldCondition); held == nil || held.Reason != reasonTooLarge || len(b.deleted) > 0 {
+			t.Errorf("deleted %d, held by %v", len(b.deleted), held)
+		}
+	})
+}
+
+// TestEvictedByKubernetes: in the mode supplement, the number of evicted pods of the in-tree
+// controller is not taken for that of this one.
+func TestEvictedByKubernetes(t *testing.T) {
+	theirs := metav1.Condition{Type: resourceapi.DeviceTaintConditionEvictionInProgress, Status: metav1.ConditionFalse, Reason: reasonCompleted, Message: "10 pods evicted.", ObservedGeneration: 1}
+	ours := metav1.Condition{Type: ownCondition, Status: metav1.ConditionFalse, Reason: reasonNotStarted, ObservedGeneration: 1}
+	for name, conditions := range map[string][]metav1.Condition{"after a restart": {theirs, ours}, "installed": {theirs}} {
+		t.Run(name, func(t *testing.T) {
+			rule := ruleOn("rule", "gpu-0", seconds(0))
+			rule.Status.Conditions = conditions
+			inBubble(t, Options{Mode: ModeSupplement}, []runtime.Object{sliceOf(1), rule}, func(b *bubble) {
+				b.pass(time.Minute)
+				if c := b.condition("rule", ownCondition); c == nil || c.Reason != reasonNotStarted || c.Message != "" {
+					t.Errorf("own condition %v", c)
+				}
+			})
+		})
+	}
 }
