@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -18,8 +19,8 @@ import (
 	"github.com/dra-steward/dra-steward/internal/plural"
 )
 
-// restoringTime is how long to wait for drivers to give up what patches had written: they
-// write what they hold within 30 s.
+// restoringTime is how long to wait for the next slice of which a driver gives up what patches
+// had written: drivers write what they hold within 30 s.
 const restoringTime = 3 * time.Minute
 
 // stillTime is how long slices stay as they are until their drivers count as content with
@@ -48,18 +49,28 @@ func (u *uninstall) restoreSlices(ctx context.Context) error {
 		}
 	}
 	if n, err = u.awaitDrivers(ctx); err != nil {
-		return fmt.Errorf("%d patched values are still in ResourceSlices, and drivers can publish %d again: restart the drivers, or check the webhook (%w)", n.InForce, n.Waiting, err)
+		return fmt.Errorf("%d patched values are still in ResourceSlices, and drivers can publish %d again: restart the drivers, or check the webhook (%w). "+
+			"Webhook and controller stay at --patches=%s: to keep the release, upgrade it with its values", n.InForce, n.Waiting, err, materialize.Restore)
 	}
 	return nil
 }
 
 // awaitDrivers waits until no slice holds a value of a patch, and drivers have given up
-// what they took over or write nothing any more.
+// what they took over or write nothing any more. It waits as long as there are fewer values.
 func (u *uninstall) awaitDrivers(ctx context.Context) (n record.Count, err error) {
 	var versions string
-	since := time.Now()
-	err = wait.PollUntilContextTimeout(ctx, time.Second, max(u.timeout, restoringTime), true, func(ctx context.Context) (bool, error) {
+	start := time.Now()
+	since, fewer, least := start, start, math.MaxInt
+	most := max(u.timeout, restoringTime)
+	err = wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
 		count, now, err := u.patchedSlices(ctx)
+		if left := 2*count.InForce + count.Waiting; err == nil && left < least { // what was in force waits first
+			least, fewer = left, time.Now()
+		}
+		stuck := time.Since(fewer) >= most
+		if err != nil && !stuck {
+			return false, nil // the next read can succeed
+		}
 		if err != nil {
 			return false, err
 		}
@@ -67,7 +78,10 @@ func (u *uninstall) awaitDrivers(ctx context.Context) (n record.Count, err error
 		if n = count; now != versions {
 			versions, since = now, time.Now()
 		}
-		return n.InForce == 0 && (n.Waiting == 0 || time.Since(since) >= stillTime), nil
+		if done := n.InForce == 0 && (n.Waiting == 0 || time.Since(since) >= stillTime); done || !stuck {
+			return done, nil
+		}
+		return false, fmt.Errorf("there are no fewer than %s ago", most)
 	})
 	if err == nil && n.Waiting > 0 {
 		u.say("no longer waiting for %s: no driver has written its slice for %s", plural.Of(n.Waiting, "value"), stillTime)

@@ -1,6 +1,8 @@
 package uninstall
 
 import (
+	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -9,7 +11,9 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/dra-steward/dra-steward/internal/controllers/materialize/record"
 )
@@ -28,7 +32,7 @@ func TestAwaitDrivers(t *testing.T) {
 			record.Entry{Previous: []record.PreviousValue{{Value: record.Value{Attribute: &resourceapi.DeviceAttribute{StringValue: &patched}}}}}, stillTime, ""},
 		"a value is in force": {
 			record.Entry{Published: record.Value{Attribute: &resourceapi.DeviceAttribute{StringValue: &own}},
-				Written: record.Value{Attribute: &resourceapi.DeviceAttribute{StringValue: &patched}}, Patch: "rack"}, restoringTime, "deadline"},
+				Written: record.Value{Attribute: &resourceapi.DeviceAttribute{StringValue: &patched}}, Patch: "rack"}, restoringTime, "there are no fewer than 3m0s ago"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -52,4 +56,36 @@ func TestAwaitDrivers(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestRestoredOneByOne: the wait goes on as long as slices are restored, also where the API server
+// does not answer once.
+func TestRestoredOneByOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		patched := "patched"
+		text, err := record.Originals{"gpu-0": {Entries: map[record.Key]record.Entry{{Name: "model"}: {
+			Written: record.Value{Attribute: &resourceapi.DeviceAttribute{StringValue: &patched}}, Patch: "rack"}}}}.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var objects []runtime.Object
+		for i := range 10 {
+			objects = append(objects, &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i), ResourceVersion: "1", Annotations: map[string]string{record.Annotation: text}}})
+		}
+		client, reads := fake.NewClientset(objects...), 0
+		client.PrependReactor("list", "resourceslices", func(clienttesting.Action) (bool, runtime.Object, error) {
+			reads++
+			return reads == 5, nil, errors.New("connection lost")
+		})
+		go func() {
+			for i := range 10 {
+				<-time.After(2 * time.Minute)
+				_ = client.ResourceV1().ResourceSlices().Delete(t.Context(), fmt.Sprint(i), metav1.DeleteOptions{})
+			}
+		}()
+		u := &uninstall{client: client, out: io.Discard}
+		if n, err := u.awaitDrivers(t.Context()); err != nil || n.InForce > 0 {
+			t.Errorf("%d are left, %v", n.InForce, err)
+		}
+	})
 }
