@@ -24,7 +24,6 @@ type write struct {
 	kind, resource string // such as Namespace, namespaces/status
 	user           user.DefaultInfo
 	old, new       string
-	parameters     runtime.Object
 }
 
 // denials evaluates a policy with the API server's own code, as the oldest supported
@@ -32,7 +31,7 @@ type write struct {
 func denials(t *testing.T, policy *admissionv1.ValidatingAdmissionPolicy, w write) (messages []string) {
 	t.Helper()
 	attributes := attributesOf(t, w)
-	result := evaluator(t, policy).Validate(t.Context(), attributes.GetResource(), attributes, w.parameters, &corev1.Namespace{}, celconfig.RuntimeCELCostBudget, nil)
+	result := evaluator(t, policy).Validate(t.Context(), attributes.GetResource(), attributes, nil, &corev1.Namespace{}, celconfig.RuntimeCELCostBudget, nil)
 	for _, decision := range result.Decisions {
 		if decision.Evaluation == validating.EvalError {
 			t.Fatalf("%s: %s", policy.Name, decision.Message)

@@ -1,13 +1,13 @@
 package chart
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/dra-steward/dra-steward/internal/controllers/extendedresources"
 )
@@ -95,21 +95,20 @@ func TestExtendedResourcesSent(t *testing.T) {
 	}
 }
 
-// TestExtendedResourceLimits evaluates the policy that limits the devices of a pod.
+// TestExtendedResourceLimits evaluates the policy that limits the devices of a pod. It has no parameters: helm uninstall deletes
+// them before the policy, and the API server would refuse pods in between.
 func TestExtendedResourceLimits(t *testing.T) {
 	r := render(t, with(values{"extendedResources": values{"limits": values{"nvidia.com/gpu": 2, implicit: 1}, "implicitLimit": 0}}), Options{})
 	policy, binding := r.policies["dra-steward-extended-resources"], r.bindings["dra-steward-extended-resources"]
-	parameters := r.configMaps["dra-steward-extended-resources"]
-	if policy == nil || binding == nil || parameters == nil || *policy.Spec.FailurePolicy != admissionv1.Fail ||
-		binding.Spec.ParamRef.Name != parameters.Name || binding.Spec.ParamRef.Namespace != parameters.Namespace || *binding.Spec.ParamRef.ParameterNotFoundAction != admissionv1.DenyAction {
-		t.Fatalf("got %+v, %+v, %+v", policy, binding, parameters)
+	if policy == nil || binding == nil || *policy.Spec.FailurePolicy != admissionv1.Fail || policy.Spec.ParamKind != nil || binding.Spec.ParamRef != nil {
+		t.Fatalf("got %+v, %+v", policy, binding)
 	}
-	without := &corev1.ConfigMap{ObjectMeta: parameters.ObjectMeta, Data: map[string]string{"nvidia.com_gpu": "2"}}
+	without := render(t, with(values{"extendedResources": values{"limits": values{"nvidia.com/gpu": 2}}}), Options{}).policies[policy.Name]
 	other := "deviceclass.resource.kubernetes.io/other"
 	for name, tt := range map[string]struct {
-		pod        string
-		want       string // a name in the denial
-		parameters *corev1.ConfigMap
+		pod    string
+		want   string // a name in the denial
+		policy *admissionv1.ValidatingAdmissionPolicy
 	}{
 		"no devices":                         {pod: pod("cpu: 1")},
 		"at the limit":                       {pod: pod(`nvidia.com/gpu: "2"`)},
@@ -125,16 +124,13 @@ func TestExtendedResourceLimits(t *testing.T) {
 		"a listed class":                                   {pod: pod(implicit + `: "1"`)},
 		"too many of a listed class":                       {pod: pod(implicit + `: "2"`), want: implicit},
 		"a class that is not listed":                       {pod: pod(other + `: "1"`), want: other},
-		"another, without implicitLimit":                   {pod: pod(other + `: "1"`), parameters: without},
+		"another, without implicitLimit":                   {pod: pod(other + `: "1"`), policy: without},
+		"a listed name, without implicitLimit":             {pod: pod(`nvidia.com/gpu: "3"`), want: "nvidia.com/gpu", policy: without},
 		"a device plugin's":                                {pod: pod(`amd.com/gpu: "8"`)},
 		"two names, one over":                              {pod: pod(`nvidia.com/gpu: "1", ` + implicit + `: "2"`), want: implicit},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := write{kind: "Pod", resource: "pods", new: tt.pod, parameters: parameters}
-			if tt.parameters != nil {
-				w.parameters = tt.parameters
-			}
-			got := denials(t, policy, w)
+			got := denials(t, cmp.Or(tt.policy, policy), write{kind: "Pod", resource: "pods", new: tt.pod})
 			if len(got) != min(len(tt.want), 1) || len(got) > 0 && !strings.Contains(got[0], "through "+tt.want+"; ask for fewer") {
 				t.Errorf("got %q, want a denial because of %q", got, tt.want)
 			}
@@ -142,6 +138,23 @@ func TestExtendedResourceLimits(t *testing.T) {
 	}
 	if r := render(t, with(nil), Options{}); r.policies[policy.Name] != nil {
 		t.Error("there is a policy without limits")
+	}
+}
+
+// TestMostExtendedResourceLimits: the API server compiles an expression with as many limits as the values may have.
+func TestMostExtendedResourceLimits(t *testing.T) {
+	limits := values{}
+	for i := range 256 {
+		limits[fmt.Sprintf("%0253d/%063d", i, i)] = int64(1_000_000_000_000_000)
+	}
+	limits["nvidia.com/gpu"] = 2
+	if _, err := Render(with(values{"extendedResources": values{"limits": limits}}), Options{}); err == nil || !strings.Contains(err.Error(), "maxProperties") {
+		t.Errorf("257 limits: got %v", err)
+	}
+	delete(limits, fmt.Sprintf("%0253d/%063d", 0, 0))
+	policy := render(t, with(values{"extendedResources": values{"limits": limits, "implicitLimit": 0}}), Options{}).policies["dra-steward-extended-resources"]
+	if got := denials(t, policy, write{kind: "Pod", resource: "pods", new: pod(`nvidia.com/gpu: "3"`)}); len(got) != 1 {
+		t.Errorf("got %q, want a denial", got)
 	}
 }
 

@@ -37,7 +37,6 @@ type release struct {
 	serviceAccount *corev1.ServiceAccount
 	namespace      *corev1.Namespace
 	config         corev1.ConfigMap
-	configMaps     map[string]*corev1.ConfigMap
 	budget         *policyv1.PodDisruptionBudget
 	mutating       admissionv1.MutatingWebhookConfiguration
 	validating     admissionv1.ValidatingWebhookConfiguration
@@ -101,7 +100,6 @@ func render(t *testing.T, v values, o Options) (r release) {
 	}
 	r.objects = objects
 	r.people = map[string]*rbacv1.ClusterRole{}
-	r.configMaps = map[string]*corev1.ConfigMap{}
 	r.policies = map[string]*admissionv1.ValidatingAdmissionPolicy{}
 	r.bindings = map[string]*admissionv1.ValidatingAdmissionPolicyBinding{}
 	known := runtime.NewScheme()
@@ -131,7 +129,6 @@ func render(t *testing.T, v values, o Options) (r release) {
 		case *corev1.Namespace:
 			r.namespace = typed
 		case *corev1.ConfigMap:
-			r.configMaps[typed.Name] = typed
 			if typed.Data["config.yaml"] != "" {
 				r.config = *typed
 			}
