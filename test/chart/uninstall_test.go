@@ -71,6 +71,26 @@ func TestUninstallHook(t *testing.T) {
 	}
 }
 
+// TestNamespacesStay: helm deletes no namespace that the chart has created, neither when createNamespace is false again nor with
+// the release.
+func TestNamespacesStay(t *testing.T) {
+	objects, err := Render(with(values{"node": values{"enabled": true, "namespace": "agents", "createNamespace": true},
+		"controller": values{"reactions": values{"enabled": true, "proofs": values{"enabled": true}}}}), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kept []string
+	for _, object := range objects {
+		if object.GetKind() == "Namespace" && object.GetAnnotations()["helm.sh/resource-policy"] == "keep" {
+			kept = append(kept, object.GetName())
+		}
+	}
+	slices.Sort(kept)
+	if !slices.Equal(kept, []string{"agents", "dra-steward-proofs"}) {
+		t.Errorf("kept are %v", kept)
+	}
+}
+
 // rightsOf lists what rules allow, "verb resource", and shows each of them to look.
 func rightsOf(rules []rbacv1.PolicyRule, visit func(rbacv1.PolicyRule)) (rights []string) {
 	for _, rule := range rules {
