@@ -15,8 +15,8 @@ import (
 // deleted, and may do what it does and no more.
 func TestUninstallHook(t *testing.T) {
 	for choice, want := range map[string]string{
-		"keep": "delete configmaps, delete devicetaintrules, delete leases, get leases, list devicetaintrules, list nodes, list resourceclaims, list resourceclaimtemplates, patch deployments/scale, patch devicetaintrules",
-		"lift": "delete configmaps, delete devicetaintrules, delete leases, get leases, list devicetaintrules, list nodes, list resourceclaims, list resourceclaimtemplates, patch deployments/scale",
+		"keep": "delete configmaps, delete devicetaintrules, delete leases, get deployments, get leases, list devicetaintrules, list nodes, list resourceclaims, list resourceclaimtemplates, patch deployments/scale, patch devicetaintrules",
+		"lift": "delete configmaps, delete devicetaintrules, delete leases, get deployments, get leases, list devicetaintrules, list nodes, list resourceclaims, list resourceclaimtemplates, patch deployments/scale",
 	} {
 		objects, err := Hooks(with(values{"uninstall": values{"taintRules": choice}}), Options{Namespace: "devices"})
 		if err != nil {
@@ -50,7 +50,7 @@ func TestUninstallHook(t *testing.T) {
 					}
 				})...)
 			case *batchv1.Job:
-				if args := typed.Spec.Template.Spec.Containers[0].Args; !slices.Contains(args, "--taint-rules="+choice) || !slices.Contains(args, "--namespace=devices") {
+				if args := typed.Spec.Template.Spec.Containers[0].Args; !slices.Contains(args, "--taint-rules="+choice) || !slices.Contains(args, "--namespace=devices") || !slices.Contains(args, "--hook") {
 					t.Errorf("arguments are %q", args)
 				}
 				if a["helm.sh/hook-output-log-policy"] == "" || a["helm.sh/hook-weight"] != "0" {

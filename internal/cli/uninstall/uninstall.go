@@ -29,6 +29,7 @@ type uninstallOptions struct {
 	timeout               time.Duration
 	dryRun                cmdutil.DryRun
 	yes                   bool
+	hook                  bool
 	cluster               cmdutil.Client
 }
 
@@ -57,7 +58,8 @@ dra-steward, the API server refuses their original manifests, because a spec is 
 The finalizer of the scheduler on claims belongs to Kubernetes, whose controller removes it.
 
 If there is nothing to prepare, it prints that. If the controller is in another namespace or has
-another name, it changes nothing and names the flags to set.
+another name, it changes nothing and names the flags to set. With --hook, which the Job of the chart
+sets, it also changes nothing unless Helm or Argo CD has installed the release.
 
 Exit codes: 0 done, or nothing to do; 2 the command failed.`
 
@@ -83,6 +85,7 @@ func Command(streams cmdutil.Streams) *cobra.Command {
 	cmdutil.DurationVar(f, &o.timeout, "timeout", time.Minute, "maximum time to wait for the controller to stop")
 	o.dryRun.AddFlag(c, "print the changes without making them")
 	f.BoolVarP(&o.yes, "yes", "y", false, "do not ask")
+	f.BoolVar(&o.hook, "hook", false, "as the Job of the chart: change nothing unless Helm or Argo CD has installed the webhook's Deployment, because kubectl apply starts a Job at once")
 	o.cluster.AddFlags(c)
 	cmdutil.Complete(c, "taint-rules", []string{keepRules, liftRules})
 	return c
@@ -108,7 +111,7 @@ func (o uninstallOptions) run(ctx context.Context, streams cmdutil.Streams) erro
 	u.progress = o.cluster.Progress(streams, "preparing "+u.server)
 	u.stored.Progress = u.progress
 	defer u.progress.End()
-	for _, step := range []func(context.Context) error{u.checkController, u.restoreSlices, u.stopController, u.cleanRules, u.cleanNodes, u.listRewritten, u.deleteRuntime} {
+	for _, step := range []func(context.Context) error{u.checkHook, u.checkController, u.restoreSlices, u.stopController, u.cleanRules, u.cleanNodes, u.listRewritten, u.deleteRuntime} {
 		if err := step(ctx); err != nil {
 			return err
 		}
