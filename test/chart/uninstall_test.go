@@ -15,8 +15,8 @@ import (
 // deleted, and may do what it does and no more.
 func TestUninstallHook(t *testing.T) {
 	for choice, want := range map[string]string{
-		"keep": "delete configmaps, delete devicetaintrules, delete leases, get deployments, get leases, list devicetaintrules, list nodes, list resourceclaims, list resourceclaimtemplates, patch deployments/scale, patch devicetaintrules",
-		"lift": "delete configmaps, delete devicetaintrules, delete leases, get deployments, get leases, list devicetaintrules, list nodes, list resourceclaims, list resourceclaimtemplates, patch deployments/scale",
+		"keep": "delete configmaps, delete devicetaintrules, delete leases, get deployments, get leases, list devicetaintrules, list nodes, list resourceclaims, list resourceclaimtemplates, list resourceslices, patch deployments/scale, patch devicetaintrules",
+		"lift": "delete configmaps, delete devicetaintrules, delete leases, get deployments, get leases, list devicetaintrules, list nodes, list resourceclaims, list resourceclaimtemplates, list resourceslices, patch deployments/scale",
 	} {
 		objects, err := Hooks(with(values{"uninstall": values{"taintRules": choice}}), Options{Namespace: "devices"})
 		if err != nil {

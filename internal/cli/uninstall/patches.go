@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -37,6 +38,13 @@ func (u *uninstall) restoreSlices(ctx context.Context) error {
 	u.progress.Say("reading ResourceSlices")
 	n, _, err := u.patchedSlices(ctx)
 	if err != nil || n == (record.Count{}) {
+		return err
+	}
+	if off, err := u.patchesOff(ctx); err != nil || off {
+		if err == nil && n.InForce > 0 {
+			err = fmt.Errorf("ResourceSlices have %s, which nothing removes with patches.mode none: upgrade the release with patches.mode=restore, "+
+				"wait until dra_steward_materialize_slices{state=\"patched\"} is 0, and try again", plural.Of(n.InForce, "patched value"))
+		}
 		return err
 	}
 	u.say("%s to remove from ResourceSlices; drivers can publish %d more", plural.Of(n.InForce, "patched value"), n.Waiting)
@@ -114,6 +122,20 @@ func (u *uninstall) patchedSlices(ctx context.Context) (n record.Count, versions
 			return n, versions, nil
 		}
 	}
+}
+
+// patchesOff reports whether the webhook was installed without patches in slices.
+func (u *uninstall) patchesOff(ctx context.Context) (bool, error) {
+	deployment, err := u.client.AppsV1().Deployments(u.namespace).Get(ctx, u.webhook, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("cannot read the mode of patches: %w", err)
+	}
+	return slices.ContainsFunc(deployment.Spec.Template.Spec.Containers, func(c corev1.Container) bool {
+		return slices.Contains(c.Args, "--patches="+string(materialize.None))
+	}), nil
 }
 
 // switchPatches gives the pods of a Deployment another mode, if they have one.

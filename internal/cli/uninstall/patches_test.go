@@ -9,11 +9,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/ptr"
 
 	"github.com/dra-steward/dra-steward/internal/controllers/materialize/record"
 )
@@ -88,4 +91,38 @@ func TestRestoredOneByOne(t *testing.T) {
 			t.Errorf("%d are left, %v", n.InForce, err)
 		}
 	})
+}
+
+// TestPatchesOff: with patches.mode none, nothing takes values out of slices. uninstall refuses as
+// long as some are there, and waits for no driver.
+func TestPatchesOff(t *testing.T) {
+	patched := record.Value{Attribute: &resourceapi.DeviceAttribute{StringValue: ptr.To("patched")}}
+	for name, tt := range map[string]struct {
+		entry record.Entry
+		want  string
+	}{
+		"in force": {record.Entry{Written: patched, Patch: "rack"}, "ResourceSlices have 1 patched value, which nothing removes with patches.mode none"},
+		"waiting":  {record.Entry{Previous: []record.PreviousValue{{Value: patched}}}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text, err := record.Originals{"gpu-0": {Entries: map[record.Key]record.Entry{{Name: "model"}: tt.entry}}}.Encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			slice := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "a", Annotations: map[string]string{record.Annotation: text}}}
+			webhook := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "w"}}
+			webhook.Spec.Template.Spec.Containers = []corev1.Container{{Args: []string{"serve", "--patches=none"}}}
+			client := fake.NewClientset(slice, webhook)
+			u := &uninstall{uninstallOptions: uninstallOptions{namespace: "n", webhook: "w", controller: "c", restore: true}, client: client, out: io.Discard}
+			err = u.restoreSlices(t.Context())
+			if (err != nil) != (tt.want != "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+			for _, action := range client.Actions() {
+				if verb := action.GetVerb(); verb != "get" && verb != "list" {
+					t.Errorf("%s of %s", verb, action.GetResource().Resource)
+				}
+			}
+		})
+	}
 }
