@@ -315,6 +315,65 @@ func TestStateOfLists(t *testing.T) {
 	}
 }
 
+// TestStateStays: while nothing changes, the state stays, although slices lack a value for different reasons, or in
+// devices of different names.
+func TestStateStays(t *testing.T) {
+	const list = "attributes[dc.example.com/list] in device gpu-0: NoLists"
+	for _, want := range []materialize.PatchState{
+		{Differing: 4, Blocked: 10, What: list, Values: 10},
+		{Refused: 4, Why: "1 devices"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			p := rackPatch("p", "r1", "")
+			p.Spec.Devices.Attributes["dc.example.com/list"] = v1alpha1.NullableDeviceAttribute{DeviceAttribute: resourceapi.DeviceAttribute{IntValues: []int64{1}}}
+			objects := []any{p}
+			for i := range 4 {
+				objects = append(objects, slice(fmt.Sprint("s-", i), fmt.Sprint("pool-", i), i+1, 1))
+			}
+			resyncer := materialize.NewResyncer(materialize.ResyncOptions{View: viewOf(objects...), Mode: materialize.Materialize,
+				Touch: func(context.Context, materialize.Touch) error { return nil },
+				Acceptable: func(slice, _ *resourceapi.ResourceSlice) error {
+					if want.Refused == 0 {
+						return nil
+					}
+					return fmt.Errorf("%d devices", len(slice.Spec.Devices))
+				}})
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() { _ = resyncer.Run(ctx) }()
+			<-time.After(500 * time.Millisecond)
+			first := resyncer.State()
+			<-time.After(time.Minute)
+			cancel()
+			synctest.Wait()
+			if last := resyncer.State(); last != first || first.Patch("p") != want {
+				t.Errorf("first %+v, last %+v, want %+v", first.Patch("p"), last.Patch("p"), want)
+			}
+		})
+	}
+}
+
+// TestStateOfRestore: in mode restore, and after the filter of a patch has changed, slices still have what they
+// should not have.
+func TestStateOfRestore(t *testing.T) {
+	for mode, p := range map[materialize.Mode]*v1alpha1.ResourceSlicePatch{
+		materialize.Restore: rackPatch("p", "r1", ""), materialize.Materialize: rackPatch("p", "r1", "false"),
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			stored := merging(nil, rackPatch("p", "r1", "")).Merge(slice("s", "a", 1, 1), nil, time.Now(), accept).Slice
+			resyncer := materialize.NewResyncer(materialize.ResyncOptions{View: viewOf(p, stored), Mode: mode,
+				Touch: func(context.Context, materialize.Touch) error { return nil }})
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() { _ = resyncer.Run(ctx) }()
+			<-time.After(500 * time.Millisecond)
+			cancel()
+			synctest.Wait()
+			if got := resyncer.State().Patch("p"); got.Left != 1 || got.Differing != 0 {
+				t.Errorf("%s: %d slices still have the patch and %d lack it, want 1 and 0", mode, got.Left, got.Differing)
+			}
+		})
+	}
+}
+
 // TestElsewhere: nothing is touched while a scheduler applies patches, also not when that
 // cannot be asked any more; a restore is not kept from its work.
 func TestElsewhere(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/dra-steward/dra-steward/internal/controllers/materialize/record"
+	"github.com/dra-steward/dra-steward/pkg/patch"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 )
 
@@ -86,11 +87,8 @@ type verdict struct {
 	// recovered is the text of the record that the slice lacks.
 	recovered string
 	since     time.Time
-	merged    record.Merged
 	count     record.Count
-	patches   []string
-	// values is the number of values of each patch that the slice has, or should have.
-	values map[string]int
+	patches   patchStates
 }
 
 type pause struct {
@@ -272,7 +270,7 @@ func (r *Resyncer) verdict(view *tracker.Snapshot, stored *resourceapi.ResourceS
 	if result != nil && !record.SameDevices(written.Slice, result.Published) {
 		result = r.apply(view, written.Slice)
 	}
-	v.merged = written.Merge(result, func(slice *resourceapi.ResourceSlice) error {
+	merged := written.Merge(result, func(slice *resourceapi.ResourceSlice) error {
 		if r.options.Acceptable == nil {
 			return nil
 		}
@@ -280,8 +278,8 @@ func (r *Resyncer) verdict(view *tracker.Snapshot, stored *resourceapi.ResourceS
 	})
 	own, _ := record.OriginalsOf(stored)
 	v.count = own.Count()
-	v.differs = v.differs || !record.SameDevices(stored, v.merged.Slice) || !own.SameInForce(v.merged.Originals)
-	v.patches, v.values = patchesOf(result, own), valuesOf(v.merged.Originals)
+	v.differs = v.differs || !record.SameDevices(stored, merged.Slice) || !own.SameInForce(merged.Originals)
+	v.patches = statesOf(result, own, merged, v.differs)
 	return v
 }
 
@@ -292,13 +290,13 @@ type State struct {
 	Slices, Differing, Waiting int
 	// Elsewhere returns what else applies patches, so that nothing is written.
 	Elsewhere string
-	patches   map[string]*PatchState
+	patches   patchStates
 }
 
 // A PatchState is what is still to be done about a patch.
 type PatchState struct {
-	// Differing are the slices that do not have it yet, or still have it.
-	Differing int
+	// Differing are the slices that do not have it yet, Left those that still have it although they should not.
+	Differing, Left int
 	// Refused are the slices that are published without it, Why the reason for one.
 	Refused int
 	Why     string
@@ -309,6 +307,57 @@ type PatchState struct {
 	Values int
 	// Elsewhere is that of the State.
 	Elsewhere string
+}
+
+// add adds the state in other slices. Of two texts the smaller one stays, so that the order of slices does not matter.
+func (p *PatchState) add(other PatchState) {
+	p.Differing, p.Left = p.Differing+other.Differing, p.Left+other.Left
+	p.Refused, p.Why = p.Refused+other.Refused, smaller(p.Why, other.Why)
+	p.Blocked, p.What = p.Blocked+other.Blocked, smaller(p.What, other.What)
+	p.Values += other.Values
+}
+
+// smaller returns the smaller text that is not empty.
+func smaller(a, b string) string {
+	if a == "" || b != "" && b < a {
+		return b
+	}
+	return a
+}
+
+// patchStates are those of patches, by name.
+type patchStates map[string]*PatchState
+
+func (s patchStates) of(name string) *PatchState {
+	if s[name] == nil {
+		s[name] = &PatchState{}
+	}
+	return s[name]
+}
+
+// statesOf returns the states in one slice, of which originals are stored: result is what patches make of it.
+func statesOf(result *patch.Result, originals record.Originals, merged record.Merged, differs bool) patchStates {
+	states := patchStates{}
+	wanted := patchesOf(result, nil)
+	for _, name := range patchesOf(result, originals) {
+		p := states.of(name)
+		switch {
+		case differs && slices.Contains(wanted, name):
+			p.Differing++
+		case differs:
+			p.Left++
+		}
+		if merged.Refused != nil {
+			p.add(PatchState{Refused: 1, Why: merged.Refused.Error()})
+		}
+	}
+	for name, n := range valuesOf(merged.Originals) {
+		states.of(name).Values += n
+	}
+	for _, b := range merged.Blocked {
+		states.of(b.Patch).add(PatchState{Blocked: 1, What: fmt.Sprintf("%s in device %s: %s", b.Name, b.Device, b.Reason)})
+	}
+	return states
 }
 
 // State returns what was found last, nil before.
@@ -328,7 +377,7 @@ func (s *State) Patch(name string) PatchState {
 }
 
 func (r *Resyncer) sum() *State {
-	s := &State{Elsewhere: r.elsewhere, patches: map[string]*PatchState{}}
+	s := &State{Elsewhere: r.elsewhere, patches: patchStates{}}
 	for _, v := range r.verdicts {
 		if v.count.InForce > 0 {
 			s.Slices++
@@ -339,38 +388,12 @@ func (r *Resyncer) sum() *State {
 		if v.differs {
 			s.Differing++
 		}
-		for _, name := range v.patches {
-			s.add(name, v)
-		}
-		for name, n := range v.values {
-			s.of(name).Values += n
-		}
-		for _, b := range v.merged.Blocked {
-			p := s.of(b.Patch)
-			p.Blocked++
-			p.What = fmt.Sprintf("%s in device %s: %s", b.Name, b.Device, b.Reason)
+		for name, p := range v.patches {
+			s.patches.of(name).add(*p)
 		}
 	}
 	r.options.Metrics.set(s)
 	return s
-}
-
-func (s *State) of(name string) *PatchState {
-	if s.patches[name] == nil {
-		s.patches[name] = &PatchState{}
-	}
-	return s.patches[name]
-}
-
-func (s *State) add(name string, v *verdict) {
-	p := s.of(name)
-	if v.differs {
-		p.Differing++
-	}
-	if v.merged.Refused != nil {
-		p.Refused++
-		p.Why = v.merged.Refused.Error()
-	}
 }
 
 // The times of an answer of the API server from which a [window] opens or closes.

@@ -299,8 +299,9 @@ func (c apiClient) CreateEvent(ctx context.Context, e *corev1.Event) error {
 // Written is how far a patch is written into slices, where that is done. The zero value is
 // a patch that is in all of them, or a cluster in which that is not done.
 type Written struct {
-	// Differing is the number of slices that are not what patches make of them.
-	Differing int
+	// Differing is the number of slices that do not have it yet, Left of those that still have it although they
+	// should not.
+	Differing, Left int
 	// Refused is the number of slices that are published without patches, which would
 	// break a limit, Why what is wrong with one.
 	Refused int
@@ -317,7 +318,7 @@ type Written struct {
 
 // Reasons of Applied where patches are written into slices.
 const (
-	// ReasonNotWritten: slices do not have it yet.
+	// ReasonNotWritten: slices do not have it yet, or still have it.
 	ReasonNotWritten = "NotWritten"
 	// ReasonRefused: slices cannot have it.
 	ReasonRefused = "Refused"
@@ -338,6 +339,8 @@ func (w Written) applied(c metav1.Condition) metav1.Condition {
 		return condition(v1alpha1.PatchApplied, false, ReasonRefused, fmt.Sprintf("none of its %d values can be written into slices, such as %s", w.Blocked, w.What))
 	case w.Differing > 0:
 		return condition(v1alpha1.PatchApplied, false, ReasonNotWritten, fmt.Sprintf("%d ResourceSlices do not have it yet", w.Differing))
+	case w.Left > 0:
+		return condition(v1alpha1.PatchApplied, false, ReasonNotWritten, fmt.Sprintf("%d ResourceSlices still have it", w.Left))
 	}
 	return c
 }
