@@ -13,6 +13,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
 	"github.com/dra-steward/dra-steward/internal/controllers/patchstatus"
 	"github.com/dra-steward/dra-steward/pkg/review"
+	"github.com/dra-steward/dra-steward/pkg/tracker"
 )
 
 // addMaterialize lets the leader touch the slices that are not what patches make of them,
@@ -85,13 +86,16 @@ func (o Options) addPatchStatus(e *eviction, config *rest.Config, registry *prom
 	return nil
 }
 
-// written says how far patches are written into slices; nil where that is not done.
-func (e *eviction) written() func() (any, func(string) patchstatus.Written) {
+// written says how far the patches of a view are written into its slices; nil where that is not done.
+func (e *eviction) written() func() (any, *tracker.Snapshot, func(string) patchstatus.Written) {
 	if e.resyncer == nil {
 		return nil
 	}
-	return func() (any, func(string) patchstatus.Written) {
+	return func() (any, *tracker.Snapshot, func(string) patchstatus.Written) {
 		state := e.resyncer.State()
-		return state, func(name string) patchstatus.Written { return patchstatus.Written(state.Patch(name)) }
+		if state == nil {
+			return nil, nil, nil
+		}
+		return state, state.View, func(name string) patchstatus.Written { return patchstatus.Written(state.Patch(name)) }
 	}
 }

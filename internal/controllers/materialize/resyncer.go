@@ -135,8 +135,9 @@ func (r *Resyncer) Run(ctx context.Context) error {
 // reconcile touches the pools that differ, as far as the rate allows.
 func (r *Resyncer) reconcile(ctx context.Context, now time.Time) {
 	r.ask(ctx, now)
-	differing := r.differing(r.options.View.Snapshot(), now)
-	if state := r.sum(); !reflect.DeepEqual(state, r.state.Load()) {
+	view := r.options.View.Snapshot()
+	differing := r.differing(view, now)
+	if state, was := r.sum(view), r.state.Load(); was == nil || was.View != view || !reflect.DeepEqual(state, was) {
 		r.state.Store(state)
 	}
 	for pool := range r.pauses {
@@ -285,6 +286,8 @@ func (r *Resyncer) verdict(view *tracker.Snapshot, stored *resourceapi.ResourceS
 
 // State sums up where slices are.
 type State struct {
+	// View has the slices.
+	View *tracker.Snapshot
 	// Slices hold a value of ours, Differing are not what they should be, Waiting hold none
 	// but their driver may still write one.
 	Slices, Differing, Waiting int
@@ -365,19 +368,15 @@ func (r *Resyncer) State() *State { return r.state.Load() }
 
 // Patch returns what is to be done about a patch.
 func (s *State) Patch(name string) PatchState {
-	switch {
-	case s == nil:
-		return PatchState{}
-	case s.patches[name] == nil:
-		return PatchState{Elsewhere: s.Elsewhere}
+	p := PatchState{Elsewhere: s.Elsewhere}
+	if in := s.patches[name]; in != nil {
+		p.add(*in)
 	}
-	p := *s.patches[name]
-	p.Elsewhere = s.Elsewhere
 	return p
 }
 
-func (r *Resyncer) sum() *State {
-	s := &State{Elsewhere: r.elsewhere, patches: patchStates{}}
+func (r *Resyncer) sum(view *tracker.Snapshot) *State {
+	s := &State{View: view, Elsewhere: r.elsewhere, patches: patchStates{}}
 	for _, v := range r.verdicts {
 		if v.count.InForce > 0 {
 			s.Slices++

@@ -63,9 +63,9 @@ type Options struct {
 	// PerSecond is how many statuses are written, DefaultPerSecond if zero; ten may
 	// come at once.
 	PerSecond float64
-	// Written is how far patches are written into slices: call of again when version
-	// changes. Nil is a cluster in which patches are not written into slices.
-	Written func() (version any, of func(patch string) Written)
+	// Written is how far the patches of a view are written into its slices: call of again when version changes.
+	// The view is nil until that is known. Without the function, patches are not written into slices.
+	Written func() (version any, view *tracker.Snapshot, of func(patch string) Written)
 	// Metrics counts writes and events; nil counts nothing.
 	Metrics *Metrics
 	// Logger gets errors of the API server. The zero value discards them.
@@ -77,11 +77,10 @@ type Writer struct {
 	options Options
 	limiter *rate.Limiter
 	known   map[types.UID]*record
-	// seen is the snapshot that was looked at last, with classesRead, complete whether
-	// all of it is written.
-	seen                  *tracker.Snapshot
-	classesRead, complete bool
+	// version is what was looked at last, with classesRead, complete whether all of it is
+	// written.
 	version               any
+	classesRead, complete bool
 	written               func(patch string) Written
 }
 
@@ -110,7 +109,10 @@ func New(options Options) *Writer {
 		options.PerSecond = DefaultPerSecond
 	}
 	if options.Written == nil {
-		options.Written = func() (any, func(string) Written) { return nil, func(string) Written { return Written{} } }
+		options.Written = func() (any, *tracker.Snapshot, func(string) Written) {
+			view := options.View.Snapshot()
+			return view, view, func(string) Written { return Written{} }
+		}
 	}
 	if options.Logger.GetSink() == nil {
 		options.Logger = logr.Discard()
@@ -145,16 +147,16 @@ type due struct {
 	record *record
 }
 
-// reconcile writes what differs in the newest view, as far as the rate allows.
+// reconcile writes what differs, as far as the rate allows.
 func (w *Writer) reconcile(ctx context.Context, now time.Time) {
-	snapshot, classesRead := w.options.View.Snapshot(), hasClasses(w.options.View)
-	version, written := w.options.Written()
-	if snapshot == w.seen && classesRead == w.classesRead && version == w.version && w.complete {
+	version, view, written := w.options.Written()
+	classesRead := hasClasses(w.options.View)
+	if view == nil || version == w.version && classesRead == w.classesRead && w.complete {
 		return
 	}
-	w.seen, w.classesRead, w.complete = snapshot, classesRead, true
 	w.version, w.written = version, written
-	for _, d := range w.differing(snapshot, now) {
+	w.classesRead, w.complete = classesRead, true
+	for _, d := range w.differing(view, now) {
 		if ctx.Err() != nil || !w.limiter.AllowN(now, 1) {
 			w.complete = false
 			return
@@ -164,9 +166,9 @@ func (w *Writer) reconcile(ctx context.Context, now time.Time) {
 }
 
 // differing returns what may be written now, what waits longest first.
-func (w *Writer) differing(snapshot *tracker.Snapshot, now time.Time) (all []due) {
+func (w *Writer) differing(view *tracker.Snapshot, now time.Time) (all []due) {
 	there := map[types.UID]bool{}
-	for _, report := range snapshot.PatchReports() {
+	for _, report := range view.PatchReports() {
 		p := report.Patch
 		there[p.UID] = true
 		known := w.known[p.UID]

@@ -14,11 +14,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 )
 
@@ -291,6 +293,45 @@ func TestNewGeneration(t *testing.T) {
 			t.Errorf("%+v", got.Conditions[1])
 		}
 	})
+}
+
+// TestNotBeforeWritten: Applied is never true of a patch while no slice has its value, whether the writer looks
+// before or after the resyncer, at the start and when the patch is created. Then it is false with the reason.
+func TestNotBeforeWritten(t *testing.T) {
+	for _, tt := range []struct{ writer, created time.Duration }{
+		{800 * time.Millisecond, 5850 * time.Millisecond},  // the writer starts first, the resyncer sees the patch first
+		{1200 * time.Millisecond, 5050 * time.Millisecond}, // the other way round
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(slice("s", "a", "b"), colored("old", `device.attributes["gpu.example.com"].model == "a"`))
+			resyncer := materialize.NewResyncer(materialize.ResyncOptions{View: w, Mode: materialize.Materialize,
+				Touch: func(context.Context, materialize.Touch) error { return nil }}) // no webhook, so that nothing is written
+			writer := New(Options{View: w, Client: w, Written: func() (any, *tracker.Snapshot, func(string) Written) {
+				state := resyncer.State()
+				if state == nil {
+					return nil, nil, nil
+				}
+				return state, state.View, func(name string) Written { return Written(state.Patch(name)) }
+			}})
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			time.AfterFunc(time.Second, func() { _ = resyncer.Run(ctx) })
+			time.AfterFunc(tt.writer, func() { _ = writer.Run(ctx) })
+			pass(tt.created)
+			w.put(colored("new", `device.attributes["gpu.example.com"].model == "b"`))
+			for range 300 {
+				pass(50 * time.Millisecond)
+				for _, name := range []string{"old", "new"} {
+					if c := meta.FindStatusCondition(w.status(name).Conditions, v1alpha1.PatchApplied); c != nil && c.Status == metav1.ConditionTrue {
+						t.Fatalf("%s: %s", name, c.Message)
+					}
+				}
+			}
+			if c := meta.FindStatusCondition(w.status("new").Conditions, v1alpha1.PatchApplied); c == nil || c.Reason != ReasonNotWritten {
+				t.Errorf("%+v", c)
+			}
+		})
+	}
 }
 
 // TestErrors: an API server that refuses is asked again after the gap; one that refuses
