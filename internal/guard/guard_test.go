@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/guard"
@@ -143,6 +145,12 @@ func TestWidens(t *testing.T) {
 	}
 	const no, ex, none = resourceapi.DeviceTaintEffectNoSchedule, resourceapi.DeviceTaintEffectNoExecute, resourceapi.DeviceTaintEffectNone
 	d, p := &selector{Driver: s("d")}, &selector{Driver: s("d"), Pool: s("p")}
+	now := time.Unix(1e9, 0)
+	due := func(in time.Duration, on *selector) *resourceapi.DeviceTaintRule {
+		r := rule(ex, "k", on)
+		r.Spec.Taint.TimeAdded = &metav1.Time{Time: now.Add(in)}
+		return r
+	}
 	for name, tt := range map[string]struct {
 		old, new *resourceapi.DeviceTaintRule
 		want     bool
@@ -165,8 +173,17 @@ func TestWidens(t *testing.T) {
 		"moved":                 {rule(ex, "k", p), rule(ex, "k", &selector{Driver: s("d"), Pool: s("q")}), true},
 		"from nothing":          {rule(ex, "k", nil), rule(ex, "k", p), true},
 		"tolerated differently": {rule(ex, "k", d), rule(ex, "l", d), true},
+		"waits":                 {due(time.Hour, d), due(time.Hour, p), false},
+		"begins":                {due(time.Hour, d), due(0, d), true},
+		"waits less":            {due(time.Hour, d), due(time.Minute, d), true},
+		"waits longer":          {due(time.Hour, d), due(2*time.Hour, d), true},
+		"begins to wait":        {due(-time.Hour, d), due(time.Hour, d), true},
+		"narrowed, time of now": {due(-time.Hour, d), due(time.Minute, p), false},
+		"began earlier":         {due(-time.Hour, d), due(-2*time.Hour, d), false},
+		"without a time":        {due(time.Hour, d), rule(ex, "k", d), true},
+		"stops to wait":         {due(time.Hour, d), rule(none, "k", d), false},
 	} {
-		if got := guard.Widens(tt.old, tt.new); got != tt.want {
+		if got := guard.Widens(tt.old, tt.new, now); got != tt.want {
 			t.Errorf("%s: got %v", name, got)
 		}
 	}

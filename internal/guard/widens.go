@@ -1,6 +1,8 @@
 package guard
 
 import (
+	"time"
+
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/utils/ptr"
@@ -9,10 +11,11 @@ import (
 )
 
 // Widens reports whether a write of a DeviceTaintRule lets it evict what it did not evict
-// before: it has the effect NoExecute and selects something, and the stored rule had
-// another effect or taint, or did not select all of that. old is nil on creation. The
-// match conditions of the chart's guard webhook say the same in CEL.
-func Widens(old, rule *resourceapi.DeviceTaintRule) bool {
+// before, or at another time: it has the effect NoExecute and selects something, and the stored
+// rule had another effect or taint, did not select all of that, or waits for another time. old is
+// nil on creation. The match conditions of the chart's guard webhook say the same in CEL, in which
+// there is no clock: they send every change of timeAdded.
+func Widens(old, rule *resourceapi.DeviceTaintRule, now time.Time) bool {
 	if rule.Spec.Taint.Effect != resourceapi.DeviceTaintEffectNoExecute || rule.Spec.DeviceSelector == nil {
 		return false
 	}
@@ -20,7 +23,24 @@ func Widens(old, rule *resourceapi.DeviceTaintRule) bool {
 		old.Spec.Taint.Key != rule.Spec.Taint.Key || old.Spec.Taint.Value != rule.Spec.Taint.Value {
 		return true
 	}
-	return !covers(old.Spec.DeviceSelector, rule.Spec.DeviceSelector)
+	return !covers(old.Spec.DeviceSelector, rule.Spec.DeviceSelector) || moves(old, rule, now)
+}
+
+// Begins is when a rule begins to evict that is written now: no evictor evicts before timeAdded.
+func Begins(rule *resourceapi.DeviceTaintRule, now time.Time) time.Time {
+	if added := rule.Spec.Taint.TimeAdded; added != nil && added.After(now) {
+		return added.Time
+	}
+	return now
+}
+
+// clockSkew is how far the clock of the API server, which fills in timeAdded, may be ahead.
+const clockSkew = time.Minute
+
+// moves reports whether a rule that waits for its timeAdded gets another one, or one that evicts begins to wait.
+func moves(old, rule *resourceapi.DeviceTaintRule, now time.Time) bool {
+	was, is := Begins(old, now), Begins(rule, now)
+	return !was.Equal(is) && (was.After(now) || is.After(now.Add(clockSkew)))
 }
 
 // WidensDrain reports whether a write of a DeviceDrain begins to drain, drains faster, or at other times: it

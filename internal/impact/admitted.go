@@ -123,12 +123,8 @@ func (a *admissions) stored(b beginning, to affected) {
 // starts returns what counts with a write of the caller: what a write affects at present, and after the time until it is
 // stored, what it affected and has left. Only the goroutine that decides calls it.
 func (a *admissions) starts(now time.Time, window time.Duration) (starts []guard.Start, omitted time.Time) {
-	a.mutex.Lock()
-	a.prune(now)
-	all, omitted := slices.Clone(a.all), a.omitted
-	a.mutex.Unlock()
-	for _, b := range all {
-		if now.Sub(b.at) >= window {
+	for _, b := range a.unstored(now) {
+		if now.Sub(b.at) >= window || b.due.After(now) {
 			continue
 		}
 		hit := b.affects()
@@ -141,5 +137,15 @@ func (a *admissions) starts(now time.Time, window time.Duration) (starts []guard
 		}
 		starts = append(starts, guard.Start{Object: b.object, Time: begun(b.at, now), Hit: hit.Pace(b.perMinute, window)})
 	}
-	return starts, omitted
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	return starts, a.omitted
+}
+
+// unstored returns the writes that are not stored.
+func (a *admissions) unstored(now time.Time) []unstored {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	a.prune(now)
+	return slices.Clone(a.all)
 }

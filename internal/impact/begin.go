@@ -111,6 +111,9 @@ func (i *Estimator) begin(object any, at time.Time) beginning {
 		taint := object.Spec.Taint
 		taint.TimeAdded = nil
 		b.spec = resourceapi.DeviceTaintRuleSpec{DeviceSelector: object.Spec.DeviceSelector, Taint: taint}
+		if due := guard.Begins(object, at); due.After(at) {
+			b.due = due
+		}
 	case *v1alpha1.DeviceDrain:
 		b.spec, b.perMinute = []any{object.Spec.Devices, object.Spec.Selector, object.Spec.WithPartitions}, perMinute(object)
 		b.windows, b.drain = object.Spec.Windows, object
@@ -162,7 +165,10 @@ func (i *Estimator) Follow(informer cache.SharedIndexInformer) (cache.ResourceEv
 	return informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(object any) { i.Stored(object, time.Now()) },
 		UpdateFunc: func(_, object any) { i.Stored(object, time.Now()) },
-		DeleteFunc: i.Deleted,
+		DeleteFunc: func(object any) {
+			i.beginnings.arrive(time.Now()) // it may have evicted
+			i.Deleted(object)
+		},
 	})
 }
 
@@ -199,13 +205,17 @@ func (i *Estimator) Stored(object any, now time.Time) {
 // changed takes over a change of an object; old is nil for one that is new here.
 func (i *Estimator) changed(old, object any, now time.Time) {
 	var evicts, widens bool
+	i.beginnings.arrive(now)
 	one := i.begin(object, now)
 	switch object := object.(type) {
 	case *resourceapi.DeviceTaintRule:
 		before, _ := old.(*resourceapi.DeviceTaintRule)
-		evicts, widens = guard.Widens(nil, object), guard.Widens(before, object)
+		evicts, widens = guard.Widens(nil, object, now), guard.Widens(before, object, now)
 		if old == nil {
 			one.at = ruleBegan(object, now)
+		}
+		if widens || !evicts {
+			i.beginnings.wait(one, evicts)
 		}
 	case *v1alpha1.DeviceDrain:
 		before, _ := old.(*v1alpha1.DeviceDrain)
@@ -220,11 +230,11 @@ func (i *Estimator) changed(old, object any, now time.Time) {
 		return
 	}
 	switch {
-	case widens && now.Sub(one.at) < guard.MaxWindow:
+	case widens && one.due.IsZero() && now.Sub(one.at) < guard.MaxWindow:
 		i.beginnings.observe(one)
 	case evicts && !widens:
 		i.beginnings.follow(one)
-	case !evicts:
+	case !evicts || !one.due.IsZero():
 		i.beginnings.end(one)
 	}
 }
@@ -251,10 +261,11 @@ func (i *Estimator) Deleted(object any) {
 	i.beginnings.end(one)
 }
 
-// ruleBegan returns when a rule that was not seen before began to evict; now if that is not
-// stored, or is in the future.
+// ruleBegan returns when a rule that was not seen before began to evict, not before its timeAdded;
+// now if that is not stored, or is in the future.
 func ruleBegan(rule *resourceapi.DeviceTaintRule, now time.Time) time.Time {
-	if began, known := guard.Began(rule); known && !began.After(now) {
+	began, known := guard.Began(rule)
+	if began = guard.Begins(rule, began); known && !began.After(now) {
 		return began
 	}
 	return now

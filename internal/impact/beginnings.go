@@ -22,7 +22,8 @@ type beginnings struct {
 	mutex sync.Mutex
 	// all are by the name of the object.
 	all map[string]*evictionRecord
-	// waiting are the drains with windows that evict, or will, by name: each of their windows is a beginning.
+	// waiting are the drains with windows that evict, or will, by name: each of their windows is a beginning. The rules
+	// that wait for their timeAdded are here, too.
 	waiting map[string]beginning
 	// omitted is when the last eviction began for which there was no room.
 	omitted time.Time
@@ -45,12 +46,15 @@ type beginning struct {
 	perMinute int
 	// windows are those in which it evicts, none for any time.
 	windows []v1alpha1.Window
+	// due is the timeAdded of a rule that waits for it; zero for others.
+	due time.Time
 	// uid is that of a pod now, empty if there is none.
 	uid func(pod types.NamespacedName) types.UID
 	// drain is the object as it is stored, if it is a drain, and before how many pods it had evicted when it began.
 	drain  *v1alpha1.DeviceDrain
 	before int
-	// generation is that of the object, and admitted what the guard counted when it admitted this.
+	// generation is that of the object, and admitted what the guard counted when it admitted this, or what it affected
+	// when it began to wait.
 	generation int64
 	admitted   guard.Hit
 }
@@ -132,11 +136,16 @@ func (b *beginnings) add(object string, at time.Time) *evictionRecord {
 }
 
 // follow replaces what is known of an object: the status of a drain has its devices, and how many pods it has evicted.
+// A rule that waits can be narrowed.
 func (b *beginnings) follow(one beginning) {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
 	if record := b.all[one.object]; record != nil {
 		record.affects, record.drain = one.affects, one.drain
+	}
+	if waits, is := b.waiting[one.object]; is {
+		waits.affects = one.affects
+		b.waiting[one.object] = waits
 	}
 }
 
@@ -164,6 +173,7 @@ func (b *beginnings) end(one beginning) {
 // that left. None counts with more pods than its rate allows within
 // the window. omitted is when the last one began that is not among them.
 func (b *beginnings) starts(admitted *admissions, now time.Time, window time.Duration) (starts []guard.Start, omitted time.Time) {
+	b.arrive(now)
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
 	maps.DeleteFunc(b.all, func(_ string, record *evictionRecord) bool { return now.Sub(record.at) >= guard.MaxWindow })

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	resourceapi "k8s.io/api/resource/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
@@ -12,39 +13,39 @@ import (
 	"github.com/dra-steward/dra-steward/internal/windows"
 )
 
-// A waitingDrain begins to evict whenever one of its windows opens.
-type waitingDrain struct {
-	object   string
-	openings []time.Time
+// A later eviction begins at each of these times: whenever a window of a drain opens, or at the timeAdded of a rule.
+type later struct {
+	object string
+	begins []time.Time
 	// hit is what it affects at present.
 	hit func() guard.Hit
 }
 
 // begun returns the evictions that count with one that begins at a time: those that began, the writes of a caller that
-// are not stored yet, and the drains that begin when it does. A drain begins when it is written, and whenever one of its windows
-// opens.
+// are not stored yet, and those that begin when it does. A drain begins when it is written, and whenever one of its
+// windows opens; a rule when it is written, or at a later timeAdded.
 func (b *beginnings) begun(admitted *admissions, now time.Time, window time.Duration) guard.Begun {
 	counted := sync.OnceValues(func() ([]guard.Start, time.Time) { return b.starts(admitted, now, window) })
-	waits := sync.OnceValue(func() []waitingDrain { return b.waits(now, window) })
+	waits := sync.OnceValue(func() []later { return b.waits(admitted, now, window) })
 	return func(object string, at time.Time) ([]guard.Start, time.Time) {
 		starts, omitted := counted()
 		all, waiting := slices.Clone(starts), waits()
 		if at.After(now) { // it counts then, though it counts now, too
 			all = slices.DeleteFunc(all, func(s guard.Start) bool { return s.Object == object || at.Sub(s.Time) >= window })
 		}
-		for _, drain := range waiting {
-			opens, near := drain.near(at, window)
-			k := slices.IndexFunc(all, func(s guard.Start) bool { return s.Object == drain.object })
+		for _, one := range waiting {
+			begins, near := one.near(at, window)
+			k := slices.IndexFunc(all, func(s guard.Start) bool { return s.Object == one.object })
 			switch {
-			case !near:
+			case !near || one.object == object: // what is written takes its place
 			case k >= 0: // it was written within the window
-				if opens.After(all[k].Time) {
-					all[k].Time = opens
+				if begins.After(all[k].Time) {
+					all[k].Time = begins
 				}
 			case len(all) >= guard.MostStarts:
 				omitted = now
 			default:
-				all = append(all, guard.Start{Object: drain.object, Time: opens, Hit: drain.hit()})
+				all = append(all, guard.Start{Object: one.object, Time: begins, Hit: one.hit()})
 			}
 		}
 		return all, omitted
@@ -53,28 +54,35 @@ func (b *beginnings) begun(admitted *admissions, now time.Time, window time.Dura
 
 // begins are when what is written begins to evict within a week.
 func begins(object any, now time.Time) []time.Time {
-	if drain, is := object.(*v1alpha1.DeviceDrain); is {
-		return windows.Begins(drain.Spec.Windows, now)
+	switch object := object.(type) {
+	case *v1alpha1.DeviceDrain:
+		return windows.Begins(object.Spec.Windows, now)
+	case *resourceapi.DeviceTaintRule:
+		return []time.Time{guard.Begins(object, now)}
 	}
 	return []time.Time{now}
 }
 
-// near returns when a drain begins within a time of another one.
-func (d waitingDrain) near(at time.Time, window time.Duration) (time.Time, bool) {
-	k := slices.IndexFunc(d.openings, func(opens time.Time) bool { return opens.Sub(at).Abs() < window })
+// near returns when an eviction begins within a time of another one.
+func (l later) near(at time.Time, window time.Duration) (time.Time, bool) {
+	k := slices.IndexFunc(l.begins, func(begins time.Time) bool { return begins.Sub(at).Abs() < window })
 	if k < 0 {
 		return time.Time{}, false
 	}
-	return d.openings[k], true
+	return l.begins[k], true
 }
 
-// wait remembers a drain while it evicts in windows.
+// wait remembers a drain while it evicts in windows, and a rule until its timeAdded.
 func (b *beginnings) wait(one beginning, evicts bool) {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
 	delete(b.waiting, one.object)
-	if !evicts || len(one.windows) == 0 {
+	if !evicts || len(one.windows) == 0 && one.due.IsZero() {
 		return
+	}
+	if !one.due.IsZero() {
+		b.admitted.stored(one)
+		one.admitted = one.affects()
 	}
 	if b.waiting == nil {
 		b.waiting = map[string]beginning{}
@@ -82,16 +90,47 @@ func (b *beginnings) wait(one beginning, evicts bool) {
 	b.waiting[one.object] = one
 }
 
-// waits are the drains with windows.
-func (b *beginnings) waits(now time.Time, window time.Duration) (all []waitingDrain) {
+// arrive begins the rules whose timeAdded has come. Pods can have left since: what a rule affected before counts, too.
+func (b *beginnings) arrive(now time.Time) {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
 	for object, one := range b.waiting {
-		all = append(all, waitingDrain{object, windows.Openings(one.windows, now.Add(-window)), sync.OnceValue(func() guard.Hit {
-			return one.affects().Pace(one.perMinute, window)
-		})})
+		if one.due.IsZero() || one.due.After(now) {
+			continue
+		}
+		delete(b.waiting, object)
+		one.at, one.due = one.due, time.Time{}
+		b.begin(one)
+	}
+}
+
+// waits are the drains with windows and the rules that wait, and those among the writes of a caller that are not
+// stored yet.
+func (b *beginnings) waits(admitted *admissions, now time.Time, window time.Duration) (all []later) {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	if admitted != nil {
+		for _, one := range admitted.unstored(now) {
+			all = append(all, one.later(now, window))
+		}
+	}
+	for object, one := range b.waiting {
+		if len(one.admitted.Devices) == 0 && !one.due.IsZero() { // it was read before the claims
+			one.admitted = one.affects()
+			b.waiting[object] = one
+		}
+		all = append(all, one.later(now, window))
 	}
 	return all
+}
+
+// later is the eviction at its next times.
+func (b beginning) later(now time.Time, window time.Duration) later {
+	begins := []time.Time{b.due}
+	if b.due.IsZero() {
+		begins = windows.Openings(b.windows, now.Add(-window))
+	}
+	return later{b.object, begins, sync.OnceValue(func() guard.Hit { return b.affects().Pace(b.perMinute, window) })}
 }
 
 // opens reports whether a drain that waited for a window evicts now.

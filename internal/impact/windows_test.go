@@ -162,6 +162,22 @@ func TestNewWindows(t *testing.T) {
 	}
 }
 
+// TestDrainsOfOneMoment: drains that wait for the same window count though none of them is seen stored yet.
+func TestDrainsOfOneMoment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := guardOf(t, crowd(t, 1000), v1alpha1.StewardConfiguration{})
+		admitted := 0
+		for node := range 20 {
+			if h.Handle(t.Context(), inWindows(t, node, "22:00-05:00")).Allowed {
+				admitted++
+			}
+		}
+		if admitted != 5 {
+			t.Errorf("%d drains were admitted, want 5", admitted)
+		}
+	})
+}
+
 // TestJustWritten: a drain that was written a moment ago counts now; that does not admit it to another night.
 func TestJustWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

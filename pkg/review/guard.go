@@ -134,9 +134,14 @@ func (r Reviewer) Guard(req Request) (Answer, error) {
 }
 
 // guarded marks a kind whose objects hit claims and pods.
-func (k kindOf[T]) guarded(widens func(old, object *T) bool) kindOf[T] {
+func (k kindOf[T]) guarded(widens func(old, object *T, now time.Time) bool) kindOf[T] {
 	k.widens = widens
 	return k
+}
+
+// anyTime is for kinds of which the time of a write does not matter.
+func anyTime[T any](widens func(old, object *T) bool) func(old, object *T, now time.Time) bool {
+	return func(old, object *T, _ time.Time) bool { return widens(old, object) }
 }
 
 func (k kindOf[T]) guard(r Reviewer, req Request) (Answer, error) {
@@ -152,7 +157,7 @@ func (k kindOf[T]) guard(r Reviewer, req Request) (Answer, error) {
 		return answer, nil
 	}
 	old, err := k.read(r, "stored object", req.Old)
-	if err != nil || !k.widens(old, obj) {
+	if err != nil || !k.widens(old, obj, req.Now) {
 		return answer, err
 	}
 	asked := r.policyRequest(req, answer.Name, obj)

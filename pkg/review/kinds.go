@@ -3,6 +3,7 @@ package review
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -28,9 +29,9 @@ var kinds = map[name]kind{
 	{"DeviceTaintRule", "status"}: of(nil, apiserver.DeviceTaintRuleDrops(), validate.DeviceTaintRuleStatus(), "v1beta2", "v1alpha3"),
 
 	{v1alpha1.ResourceSlicePatchKind, ""}: of(nil, nil, validate.ResourceSlicePatch()).own(validate.PatchEffect),
-	{v1alpha1.DeviceDrainKind, ""}:        of(mutate.DeviceDrain(), nil, validate.DeviceDrain()).own(nil).guarded(guard.WidensDrain),
-	{v1alpha1.DeviceReactionKind, ""}:     of(nil, nil, validate.DeviceReaction()).own(nil).guarded(guard.WidensReaction),
-	{v1alpha1.DeviceRollKind, ""}:         of(nil, nil, validate.DeviceRoll()).own(nil).guarded(guard.WidensRoll),
+	{v1alpha1.DeviceDrainKind, ""}:        of(mutate.DeviceDrain(), nil, validate.DeviceDrain()).own(nil).guarded(anyTime(guard.WidensDrain)),
+	{v1alpha1.DeviceReactionKind, ""}:     of(nil, nil, validate.DeviceReaction()).own(nil).guarded(anyTime(guard.WidensReaction)),
+	{v1alpha1.DeviceRollKind, ""}:         of(nil, nil, validate.DeviceRoll()).own(nil).guarded(anyTime(guard.WidensRoll)),
 
 	{validate.PodDeletionKind, ""}: of(nil, nil, validate.PodDeletions()).own(nil),
 }
@@ -63,7 +64,7 @@ type kindOf[T any] struct {
 	effect func(*T, validate.Conditions) string
 	// widens reports whether a write hits more than what is stored, which is nil on
 	// creation; nil for kinds that affect no pods.
-	widens func(old, object *T) bool
+	widens func(old, object *T, now time.Time) bool
 	// newer reads fields of newer API servers; nil for kinds without any.
 	newer func(data []byte, obj *T)
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"testing"
+	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,11 +12,12 @@ import (
 	"github.com/dra-steward/dra-steward/internal/guard"
 )
 
-// TestGuardConditions writes every pair of rules of a small world: what the API server
-// sends to the guard is what [guard.Widens] calls wider, and nothing else.
+// TestGuardConditions writes every pair of rules of a small world, before any timeAdded: what the
+// API server sends to the guard is what [guard.Widens] calls wider, and nothing else.
 func TestGuardConditions(t *testing.T) {
 	h := hookOf(t, "taintrules.guard.dra-steward.io")
 	d, other, p := "d", "e", "p"
+	now := time.Unix(1e9, 0)
 	selectors := []*resourceapi.DeviceTaintSelector{nil, {}, {Driver: &d}, {Driver: &other}, {Pool: &p}, {Driver: &d, Pool: &p}, {Driver: &d, Pool: &p, Device: &d}}
 	var rules []*resourceapi.DeviceTaintRule
 	for _, selector := range selectors {
@@ -24,6 +26,10 @@ func TestGuardConditions(t *testing.T) {
 		}
 		rules = append(rules, guardRule(selector, resourceapi.DeviceTaint{Key: "k", Value: "v", Effect: "NoExecute"}),
 			guardRule(selector, resourceapi.DeviceTaint{Key: "l", Effect: "NoExecute"}))
+		for hours := range 2 {
+			waits := resourceapi.DeviceTaint{Key: "k", Effect: "NoExecute", TimeAdded: &metav1.Time{Time: now.Add(time.Duration(hours+1) * time.Hour)}}
+			rules = append(rules, guardRule(selector, waits))
+		}
 	}
 	sent := 0
 	for _, rule := range rules {
@@ -32,7 +38,7 @@ func TestGuardConditions(t *testing.T) {
 			if old != nil {
 				before = manifest(t, old)
 			}
-			got, want := sends(t, h, before, manifest(t, rule)), guard.Widens(old, rule)
+			got, want := sends(t, h, before, manifest(t, rule)), guard.Widens(old, rule, now)
 			if got != want {
 				t.Errorf("from %s to %s: sent is %v, want %v", before, manifest(t, rule), got, want)
 			}
@@ -53,6 +59,8 @@ func TestGuardNeverSees(t *testing.T) {
 	}{
 		"stopped":           {"taintrules", object("", fmt.Sprintf(rule, "{}", "NoExecute")), object("", fmt.Sprintf(rule, "{}", "None")), false},
 		"applied again":     {"taintrules", object("", fmt.Sprintf(rule, "{}", "NoExecute")), object("labels: {a: b}", fmt.Sprintf(rule, "{}", "NoExecute")), false},
+		"other timeAdded":   {"taintrules", object("", fmt.Sprintf(rule, "{}", "NoExecute, timeAdded: '2026-01-02T03:04:05Z'")), object("", fmt.Sprintf(rule, "{}", "NoExecute, timeAdded: '2026-01-02T03:04:04Z'")), true},
+		"stopped later":     {"taintrules", object("", fmt.Sprintf(rule, "{}", "NoExecute, timeAdded: '2026-01-02T03:04:05Z'")), object("", fmt.Sprintf(rule, "{}", "None, timeAdded: '2026-01-02T03:04:06Z'")), false},
 		"being deleted":     {"taintrules", object(deleting, fmt.Sprintf(rule, "{}", "None")), object(deleting, fmt.Sprintf(rule, "{}", "NoExecute")), true},
 		"its finalizer":     {"taintrules", object(deleting+"\n"+other, fmt.Sprintf(rule, "{}", "NoExecute")), object(deleting, fmt.Sprintf(rule, "{}", "NoExecute")), false},
 		"class of 1.34":     {"taintrules", object("", fmt.Sprintf(rule, "{deviceClassName: a}", "NoExecute")), object("", fmt.Sprintf(rule, "{}", "NoExecute")), true},

@@ -196,6 +196,13 @@ func commands() []mutant {
 		{name: "one tolerated request protects a device", file: usage, old: `&& !evaluator.Evaluate(result.Tolerations, *taint).Forever() {`, new: `&& evaluator.Evaluate(result.Tolerations, *taint) == (toleration.Period{}) {`},
 		{name: "devices of old generations count", file: "internal/guard/published.go", old: `				counts[driver] -= current`, new: `				_ = current`},
 		{name: "a wider selector widens nothing", file: guard, old: `return !covers(old.Spec.DeviceSelector, rule.Spec.DeviceSelector)`, new: `return false`},
+		{name: "another time of a rule widens nothing", file: guard, old: `was.After(now) || is.After(now.Add(clockSkew))`, new: `is.Before(was) && was.Before(now)`},
+		{name: "rules count only when they are written", file: "internal/impact/windows.go", old: `return []time.Time{guard.Begins(object, now)}`, new: `return []time.Time{now}`},
+		{name: "what is written counts against itself", file: "internal/impact/windows.go", old: `case !near || one.object == object:`, new: `case !near:`},
+		{name: "pods that leave at the time of a rule do not count", file: "internal/impact/windows.go", old: `		one.admitted = one.affects()
+	}
+`, new: `	}
+`},
 		{name: "a faster drain widens nothing", file: guard, old: `rate(drain) > rate(old)`, new: `rate(drain) > rate(drain)`},
 		{name: "drains that wait for a window count only now", file: "internal/guard/window.go", old: `for _, at := range begins {`, new: `for _, at := range begins[:min(len(begins), 1)] {`},
 		{name: "an informer that is behind takes back what was written", file: "internal/impact/begin.go", old: `if seen != nil && reconcile.Newer(`, new: `if seen == stored && reconcile.Newer(`},

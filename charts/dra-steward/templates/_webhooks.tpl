@@ -76,13 +76,14 @@ object.spec.?devices.orValue([]).all(device,
 !(request.operation == 'UPDATE' && 'dra-steward.io/materialized' in oldObject.metadata.?annotations.orValue({}))
 {{- end -}}
 
-{{- /* A write of a DeviceTaintRule that lets it evict what it did not evict before.
-internal/guard says the same in Go. */ -}}
+{{- /* A write of a DeviceTaintRule that lets it evict what it did not evict before, or at another
+time. internal/guard says the same in Go, and leaves out changes of timeAdded that move nothing. */ -}}
 {{- define "dra-steward.evictsMore" -}}
 has(object.spec) && has(object.spec.deviceSelector) && object.spec.taint.effect == 'NoExecute' && !(
   request.operation == 'UPDATE' && has(oldObject.spec) && has(oldObject.spec.deviceSelector) &&
   oldObject.spec.taint.effect == 'NoExecute' && oldObject.spec.taint.key == object.spec.taint.key &&
-  (has(oldObject.spec.taint.value) ? oldObject.spec.taint.value : '') == (has(object.spec.taint.value) ? object.spec.taint.value : '')
+  (has(oldObject.spec.taint.value) ? oldObject.spec.taint.value : '') == (has(object.spec.taint.value) ? object.spec.taint.value : '') &&
+  (has(oldObject.spec.taint.timeAdded) ? oldObject.spec.taint.timeAdded : '') == (has(object.spec.taint.timeAdded) ? object.spec.taint.timeAdded : '')
   {{- range $field := list "driver" "pool" "device" "deviceClassName" "selectors" }}
   {{- $old := printf "oldObject.spec.deviceSelector.%s" $field }}
   {{- $new := printf "object.spec.deviceSelector.%s" $field }}

@@ -106,7 +106,7 @@ func Decide(previous, rule *resourceapi.DeviceTaintRule, now time.Time) *metav1.
 		return nil
 	}
 	written := apimeta.FindStatusCondition(rule.Status.Conditions, guard.BeganCondition)
-	if !guard.Widens(nil, rule) {
+	if !guard.Widens(nil, rule, now) {
 		if written == nil || written.Status == metav1.ConditionFalse {
 			return nil
 		}
@@ -117,7 +117,7 @@ func Decide(previous, rule *resourceapi.DeviceTaintRule, now time.Time) *metav1.
 		return nil
 	}
 	since := now
-	if previous != nil && previous.UID == rule.UID && previous.Generation+1 == rule.Generation && !guard.Widens(previous, rule) {
+	if previous != nil && previous.UID == rule.UID && previous.Generation+1 == rule.Generation && !guard.Widens(previous, rule, now) {
 		if began, known := guard.Began(previous); known {
 			since = began
 		}
