@@ -17,13 +17,16 @@ import (
 // PoolOriginals remember what drivers published about the devices of each pool, beyond the end of
 // a slice: if a user deletes a slice, its driver creates it again, with values that it had taken
 // over from us. What they hold is learned from slices, and at first from the records that
-// [Recorder] has written. The zero value is ready for use, by several goroutines.
+// [Recorder] has written. A pool for which there is no room is not remembered. The zero value is ready
+// for use, by several goroutines.
 type PoolOriginals struct {
 	mutex sync.Mutex
 	pools map[Pool]record.Originals
 	// gone is when the last slice of a pool disappeared.
 	gone map[Pool]time.Time
-	// changed are the pools of which something else is known than when they were asked for.
+	room poolRoom
+	// changed are the pools of which something else is known than when they were asked for, nil
+	// before that.
 	changed map[Pool]bool
 	// versions identify states of what is known of a pool; sets is the last of them.
 	versions map[Pool]uint64
@@ -130,20 +133,30 @@ func (l *PoolOriginals) Seed(records []record.Record, stored iter.Seq[*resourcea
 	}
 }
 
-// set is called with the mutex held.
+// set is called with the mutex held. It forgets a pool that grows beyond the room for it: half of what
+// is known would be taken for all.
 func (l *PoolOriginals) set(pool Pool, originals record.Originals) {
-	if l.pools == nil {
-		l.pools, l.gone, l.changed, l.versions = map[Pool]record.Originals{}, map[Pool]time.Time{}, map[Pool]bool{}, map[Pool]uint64{}
+	if originals.Equal(l.pools[pool]) {
+		return
 	}
-	if !originals.Equal(l.pools[pool]) {
-		l.sets++
-		l.changed[pool], l.versions[pool] = true, l.sets
+	if !l.room.resize(pool, poolBytes(pool, originals)) {
+		originals = nil
+		l.room.resize(pool, 0)
 	}
-	if l.pools[pool] = originals; len(originals) == 0 {
+	if l.changed != nil {
+		l.changed[pool] = true
+	}
+	if len(originals) == 0 {
 		delete(l.pools, pool)
 		delete(l.gone, pool)
 		delete(l.versions, pool)
+		return
 	}
+	if l.pools == nil {
+		l.pools, l.gone, l.versions = map[Pool]record.Originals{}, map[Pool]time.Time{}, map[Pool]uint64{}
+	}
+	l.sets++
+	l.pools[pool], l.versions[pool] = originals, l.sets
 }
 
 // sweep forgets the pools that have had no slice for long, and the devices that their driver has
@@ -208,7 +221,8 @@ func (n *newest) without(known record.Originals) record.Originals {
 	return kept
 }
 
-// take returns the pools that have changed since it was called last, and all that is known.
+// take returns the pools that have changed since it was called last, none at first, and all that is
+// known.
 func (l *PoolOriginals) take() (changed map[Pool]bool, all map[Pool]record.Originals) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()

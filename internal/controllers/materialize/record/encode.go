@@ -35,16 +35,21 @@ const maxDecoded = 8 << 20
 const (
 	maxEntries = 16 << 10
 	maxCommas  = 128 << 10
+	// maxString is several times the longest text of a slice or patch, which is a name of 253 bytes.
+	maxString = 2 << 10
 )
 
 // bounded refuses the text of a record that would need much memory as values. In JSON, each value
 // but the first of an object or list has a comma before it.
 func bounded(text []byte) error {
-	n, quoted := 0, false
+	n, quoted, begin := 0, false, 0
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {
 		case c == '"':
-			quoted = !quoted
+			if quoted && i-begin-1 > maxString {
+				return fmt.Errorf("originals of patches: has a text of %d bytes, of at most %d", i-begin-1, maxString)
+			}
+			quoted, begin = !quoted, i
 		case quoted && c == '\\':
 			i++
 		case !quoted && c == ',':

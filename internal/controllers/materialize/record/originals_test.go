@@ -341,6 +341,7 @@ func expanding() map[string]string {
 		"many entries":     of(5000, func(i int) string { return fmt.Sprintf(`{"n":"a%d","d":[%s]}`, i, all) }),
 		"groups":           of(1<<20, func(int) string { return `{}` }),
 		"names of patches": of(300<<10, func(int) string { return `{"n":"\\","p":"\""}` }),
+		"a long text":      of(1, func(int) string { return `{"n":"a","p":"` + strings.Repeat("p", 7<<20) + `","d":[0]}` }),
 		"the largest":      of(65_000, func(int) string { return `{"p":",,,","o":{"a":{"ints":[0]}}}` }),
 	}
 }
