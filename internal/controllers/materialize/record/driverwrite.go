@@ -67,9 +67,12 @@ func Published(slice *resourceapi.ResourceSlice, now time.Time) (*resourceapi.Re
 // as in a patch.
 func (d *DriverWrite) fault() error {
 	for i := range d.Slice.Spec.Devices {
-		device := &d.Slice.Spec.Devices[i]
+		device, stored := &d.Slice.Spec.Devices[i], &d.write.Incoming.Spec.Devices[i]
+		if n, most := sizeOf(device), max(sizeOf(stored), resourceapi.ResourceSliceMaxAttributesAndCapacitiesPerDevice); n > most {
+			return fmt.Errorf("originals of patches: device %s: has %d attributes and capacities, of at most %d", device.Name, n, most)
+		}
 		values := v1alpha1.DevicePatch{Attributes: map[resourceapi.FullyQualifiedName]v1alpha1.NullableDeviceAttribute{}, Capacity: map[resourceapi.FullyQualifiedName]resourceapi.DeviceCapacity{}}
-		for _, k := range differing(&d.write.Incoming.Spec.Devices[i], device) {
+		for _, k := range differing(stored, device) {
 			switch v := valueOf(device, k); {
 			case v.Capacity != nil:
 				values.Capacity[k.qualified(d.Slice.Spec.Driver)] = *v.Capacity
@@ -84,6 +87,8 @@ func (d *DriverWrite) fault() error {
 	}
 	return nil
 }
+
+func sizeOf(d *resourceapi.Device) int { return len(d.Attributes) + len(d.Capacity) }
 
 // OriginalsOf returns the record of a slice, nil for none.
 func OriginalsOf(slice *resourceapi.ResourceSlice) (Originals, error) {

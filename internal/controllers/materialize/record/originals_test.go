@@ -320,6 +320,26 @@ func TestInvalidOriginals(t *testing.T) {
 	}
 }
 
+// TestTooManyOriginals: values that no device may have do not grow the slices of readers.
+func TestTooManyOriginals(t *testing.T) {
+	for values, want := range map[int]string{31: "", 32: "has 33 attributes and capacities, of at most 32"} {
+		var groups []string
+		for i := range values {
+			groups = append(groups, fmt.Sprintf(`{"n":"a%d","p":"p","o":{"a":{"int":1}},"d":[0]}`, i))
+		}
+		slice := full(func() string { return "x" }, 1)
+		slice.Annotations = map[string]string{record.Annotation: `{"d":["gpu-0"],"g":[` + strings.Join(groups, ",") + `]}`}
+		got, err := record.Published(slice, time.Time{})
+		if want == "" {
+			if err != nil || len(got.Spec.Devices[0].Attributes) != values+1 {
+				t.Errorf("%d values: %v", values, err)
+			}
+		} else if err == nil || !strings.Contains(err.Error(), want) || got != slice {
+			t.Errorf("%d values: got the stored slice: %t, %v, want %q", values, got == slice, err, want)
+		}
+	}
+}
+
 // expanding are records that are a few KB when they are compressed, each with too many values in
 // another way, but for the largest one that is read.
 func expanding() map[string]string {
