@@ -56,7 +56,6 @@ const loadTimeout = 10 * time.Second
 func (l *PoolOriginals) Load(ctx context.Context, client coreclient.ConfigMapInterface, prefix string, view View) error {
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
-	var all []record.Record
 	var errs []error
 	for i := range RecordConfigMaps {
 		var data []byte
@@ -68,12 +67,11 @@ func (l *PoolOriginals) Load(ctx context.Context, client coreclient.ConfigMapInt
 			return err == nil, nil
 		})
 		records, unreadable := record.DecodeRecords(data)
-		all = append(all, records...)
+		l.Seed(records, view.Snapshot().StoredSlices(), time.Now())
 		if err = errors.Join(err, unreadable); err != nil {
 			errs = append(errs, fmt.Errorf("ConfigMap %s: %w", RecordName(prefix, i), err))
 		}
 	}
-	l.Seed(all, view.Snapshot().StoredSlices(), time.Now())
 	return errors.Join(errs...)
 }
 
@@ -133,7 +131,6 @@ func (r *Recorder) Run(ctx context.Context) error {
 
 // begin reads what is stored.
 func (r *Recorder) begin(ctx context.Context, now time.Time) bool {
-	var all []record.Record
 	for i := range r.shards {
 		name := RecordName(r.Prefix, i)
 		data, err := readRecords(ctx, r.Client, name)
@@ -146,9 +143,8 @@ func (r *Recorder) begin(ctx context.Context, now time.Time) bool {
 			r.report(ctx, err, name)
 		}
 		r.shards[i] = shard{stored: data, due: true}
-		all = append(all, records...)
+		r.PoolOriginals.Seed(records, r.View.Snapshot().StoredSlices(), now)
 	}
-	r.PoolOriginals.Seed(all, r.View.Snapshot().StoredSlices(), now)
 	_, known := r.PoolOriginals.take()
 	for pool, originals := range known {
 		r.mark(pool, originals)

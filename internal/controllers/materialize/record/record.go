@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 
@@ -26,8 +25,9 @@ type Record struct {
 // recordDevices is how many devices one record has at most, as many as a slice.
 const recordDevices = 128
 
-// maxRecords bounds what is read of records, in bytes: many times what a ConfigMap holds.
-const maxRecords = 64 << 20
+// maxRecords bounds the text of the records of a ConfigMap, in bytes: more than fits into one of the
+// slices that are compressed best.
+const maxRecords = 32 << 20
 
 // encodedRecord is the form in which a record is stored.
 type encodedRecord struct {
@@ -67,47 +67,66 @@ func (l Originals) Records(driver, pool, node string) (records []Record) {
 	return records
 }
 
-// EncodeRecords returns as many records as fit into a number of bytes, compressed, and how
-// many were left out: the largest ones. Equal records have equal bytes; none have none.
+// EncodeRecords returns as many records as DecodeRecords reads, and as fit into a number of bytes,
+// compressed, and how many were left out: the largest ones. Equal records have equal bytes; none have
+// none.
 func EncodeRecords(records []Record, limit int) (data []byte, left int, err error) {
 	var texts [][]byte
 	for _, r := range records {
 		e := r.Originals.encoded()
-		if e.bounded() != nil { // DecodeRecords would refuse it, with all others
-			continue
-		}
 		text, err := json.Marshal(encodedRecord{r.Driver, r.Pool, r.Node, e})
 		if err != nil {
 			return nil, len(records), fmt.Errorf("record of pool %s of driver %s: %w", r.Pool, r.Driver, err)
 		}
-		texts = append(texts, text)
+		if bounded(text) == nil && e.bounded() == nil {
+			texts = append(texts, text)
+		}
 	}
 	slices.SortFunc(texts, func(a, b []byte) int { return cmp.Or(cmp.Compare(len(a), len(b)), bytes.Compare(a, b)) })
-	data, fit, err := packed.Lines(texts, limit)
+	data, fit, err := packed.Lines(readable(texts), limit)
 	return data, len(records) - fit, err
 }
 
-// DecodeRecords reads what EncodeRecords has written.
-func DecodeRecords(data []byte) ([]Record, error) {
+// readable returns as many texts as are read together, from the first on.
+func readable(texts [][]byte) [][]byte {
+	size := 0
+	for i, text := range texts {
+		if size += len(text) + 1; size > maxRecords { // each has a line
+			return texts[:i]
+		}
+	}
+	return texts
+}
+
+// DecodeRecords reads what EncodeRecords has written. An error is about the records that cannot be
+// read; the others are returned.
+func DecodeRecords(data []byte) (records []Record, err error) {
 	text, err := packed.Text(data, maxRecords)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, fmt.Errorf("records of patches: %w", err)
-	case quantity.MayStall(text):
-		return nil, errors.New("records of patches: quantity out of range")
 	}
-	var records []Record
-	for decoder := json.NewDecoder(bytes.NewReader(text)); ; {
-		var e encodedRecord
-		if err := decoder.Decode(&e); errors.Is(err, io.EOF) {
-			return records, nil
-		} else if err != nil {
-			return nil, fmt.Errorf("records of patches: %w", err)
+	for line := range bytes.Lines(text) {
+		switch r, unreadable := decodeRecord(line); {
+		case unreadable == nil:
+			records = append(records, r)
+		case err == nil: // the first one says enough
+			err = unreadable
 		}
-		originals, err := e.originals()
-		if err != nil {
-			return nil, err
-		}
-		records = append(records, Record{e.Driver, e.Pool, e.Node, originals})
 	}
+	return records, err
+}
+
+func decodeRecord(text []byte) (Record, error) {
+	if quantity.MayStall(text) {
+		return Record{}, errors.New("records of patches: quantity out of range")
+	}
+	if err := bounded(text); err != nil {
+		return Record{}, err
+	}
+	var e encodedRecord
+	if err := json.Unmarshal(text, &e); err != nil {
+		return Record{}, fmt.Errorf("records of patches: %w", err)
+	}
+	originals, err := e.originals()
+	return Record{e.Driver, e.Pool, e.Node, originals}, err
 }
