@@ -286,6 +286,18 @@ func TestPartOfAPool(t *testing.T) {
 	})
 }
 
+// stateOf is what a resyncer finds before it touches anything.
+func stateOf(t *testing.T, mode materialize.Mode, objects ...any) *materialize.State {
+	resyncer := materialize.NewResyncer(materialize.ResyncOptions{View: viewOf(objects...), Mode: mode,
+		Touch: func(context.Context, materialize.Touch) error { return nil }})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { _ = resyncer.Run(ctx) }()
+	<-time.After(500 * time.Millisecond)
+	cancel()
+	synctest.Wait()
+	return resyncer.State()
+}
+
 // TestStateOfLists: a list is not written into slices. The state counts it apart from the values that
 // slices should have, before and after these are written.
 func TestStateOfLists(t *testing.T) {
@@ -299,15 +311,9 @@ func TestStateOfLists(t *testing.T) {
 			if merged {
 				stored = merging(nil, lists, some).Merge(stored, nil, time.Now(), accept).Slice
 			}
-			resyncer := materialize.NewResyncer(materialize.ResyncOptions{View: viewOf(lists, some, stored), Mode: materialize.Materialize,
-				Touch: func(context.Context, materialize.Touch) error { return nil }})
-			ctx, cancel := context.WithCancel(t.Context())
-			go func() { _ = resyncer.Run(ctx) }()
-			<-time.After(500 * time.Millisecond)
-			cancel()
-			synctest.Wait()
+			state := stateOf(t, materialize.Materialize, lists, some, stored)
 			for name, values := range map[string]int{"lists": 0, "some": 2} {
-				if got := resyncer.State().Patch(name); got.Values != values || got.Blocked != 2 {
+				if got := state.Patch(name); got.Values != values || got.Blocked != 2 {
 					t.Errorf("merged is %t: of %s, %d values are to be written and %d left out, want %d and 2", merged, name, got.Values, got.Blocked, values)
 				}
 			}
@@ -360,14 +366,7 @@ func TestStateOfRestore(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			stored := merging(nil, rackPatch("p", "r1", "")).Merge(slice("s", "a", 1, 1), nil, time.Now(), accept).Slice
-			resyncer := materialize.NewResyncer(materialize.ResyncOptions{View: viewOf(p, stored), Mode: mode,
-				Touch: func(context.Context, materialize.Touch) error { return nil }})
-			ctx, cancel := context.WithCancel(t.Context())
-			go func() { _ = resyncer.Run(ctx) }()
-			<-time.After(500 * time.Millisecond)
-			cancel()
-			synctest.Wait()
-			if got := resyncer.State().Patch("p"); got.Left != 1 || got.Differing != 0 {
+			if got := stateOf(t, mode, p, stored).Patch("p"); got.Left != 1 || got.Differing != 0 {
 				t.Errorf("%s: %d slices still have the patch and %d lack it, want 1 and 0", mode, got.Left, got.Differing)
 			}
 		})

@@ -56,7 +56,7 @@ func TestMemoryOfPools(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if testing.Short() && name != "of one node" {
-				t.Skip("takes seconds")
+				t.Skip("merges 100 pools with forged records, which takes seconds; make test and .ci/run run it")
 			}
 			pools, now, before := &materialize.PoolOriginals{}, time.Now(), heap()
 			merged := materialize.NewMerger(materialize.None, materialize.Patches{}, pools, nil, logr.Discard()).Merge(forged(t), nil, now, accept)
