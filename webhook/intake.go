@@ -216,7 +216,7 @@ func (a *arrival) fill(limit int, grow func(n int) bool) (complete bool, err err
 func (a *arrival) whole(ctx context.Context) *http.Request {
 	r := a.request.WithContext(ctx)
 	if r.Body != http.NoBody {
-		r.Body = io.NopCloser(bytes.NewReader(a.body))
+		r.Body = received{bytes.NewReader(a.body), a.body}
 	}
 	return r
 }
@@ -237,7 +237,7 @@ func (i *intake) refuse(w http.ResponseWriter, h head, why error) {
 		i.metrics.refuse(i.endpoint, reason)
 	}
 	review := admissionv1.AdmissionReview{Response: response}
-	review.Kind, review.APIVersion = "AdmissionReview", cmp.Or(h.apiVersion, admissionv1.SchemeGroupVersion.String())
+	review.Kind, review.APIVersion = reviewKind, cmp.Or(h.apiVersion, reviewVersion)
 	if err := json.NewEncoder(w).Encode(review); err != nil {
 		i.log.V(1).Info("cannot write an answer", "error", err.Error())
 	}

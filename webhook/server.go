@@ -183,7 +183,7 @@ func (s *Server) handler(limiter *limiter) http.Handler {
 			continue
 		}
 		endpoint := strings.TrimPrefix(path, "/")
-		webhook := &admission.Webhook{Handler: timely{handler, endpoint, s.Log, s.Metrics}, LogConstructor: s.logger}
+		webhook := reviews{&admission.Webhook{Handler: timely{handler, endpoint, s.Log, s.Metrics}, LogConstructor: s.logger}, s.Log}
 		mux.Handle("POST "+path, &intake{limiter: limiter, endpoint: endpoint, next: webhook, log: s.Log})
 		mux.Handle("POST "+path+slicesSuffix, &intake{limiter: limiter, endpoint: endpoint, slices: true, next: webhook, log: s.Log})
 	}
