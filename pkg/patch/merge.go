@@ -34,19 +34,20 @@ func (e *Evaluation) Apply(patches []*Patch) Result {
 	return mergeMatches(e.slice, matches)
 }
 
-// mergeMatches applies to a slice the patches that match devices of it. The order of matches does
-// not matter. mergeMatches changes neither the slice nor the patches. The result shares memory
-// with them, so the caller must not modify it.
+// mergeMatches applies to a slice the patches that match devices of it, or failed to. It sorts
+// matches, and changes neither the slice nor the patches. The result shares memory with them, so
+// the caller must not modify it.
 func mergeMatches(slice *resourceapi.ResourceSlice, matches []Match) Result {
-	r := Result{Slice: slice, Published: slice}
-	for _, m := range matches {
-		if m.Devices > 0 || m.Failures.Devices > 0 {
-			r.matches = append(r.matches, m)
-		}
-	}
-	slices.SortStableFunc(r.matches, func(a, b Match) int { return comparePatches(a.Patch, b.Patch) })
-	plans := plans{matches: r.matches}
-	w := writer{driver: resourceapi.QualifiedName(slice.Spec.Driver), crowded: len(slice.Spec.Devices) > resourceapi.ResourceSliceMaxDevicesWithAdvancedFeatures}
+	slices.SortStableFunc(matches, func(a, b Match) int { return comparePatches(a.Patch, b.Patch) })
+	return write(slice, matches, false)
+}
+
+// write makes the result of matches, which are in the order of precedence.
+func write(slice *resourceapi.ResourceSlice, matches []Match, storable bool) Result {
+	r := Result{Slice: slice, Published: slice, matches: matches}
+	plans := plans{matches: matches}
+	w := writer{driver: resourceapi.QualifiedName(slice.Spec.Driver), storable: storable,
+		crowded: len(slice.Spec.Devices) > resourceapi.ResourceSliceMaxDevicesWithAdvancedFeatures}
 	var last string
 	for i := range slice.Spec.Devices {
 		plan := plans.of(i)
@@ -150,6 +151,8 @@ type writer struct {
 	// crowded is true if the slice has more devices than a slice with list attributes may
 	// have.
 	crowded bool
+	// storable is true if values that API servers do not store are left out.
+	storable bool
 
 	device  resourceapi.Device
 	changed bool
@@ -233,7 +236,7 @@ const (
 	Replaced
 	// Removed: the device had it.
 	Removed
-	// Skipped: there was no room for it.
+	// Skipped: there was no room for it, or it is left out: see [Result.Storable].
 	Skipped
 
 	pending
@@ -244,6 +247,7 @@ const (
 	policyViolated Effect = 1 << 4
 	policyDropped  Effect = 1 << 5
 	shortSpelling  Effect = 1 << 6
+	leftOut        Effect = 1 << 7
 )
 
 // String returns the name of the effect.
@@ -308,10 +312,14 @@ func (w *writer) replace(e *entry) (effect Effect, done bool) {
 }
 
 func (w *writer) replaceAttribute(e *entry, at place, before *resourceapi.DeviceAttribute) Effect {
+	switch {
+	case at.other == "" && equal(before, e.attribute):
+		return Unchanged | at.short
+	case w.storable && isList(e.attribute):
+		return Skipped | leftOut | at.short
+	}
 	if at.other != "" {
 		delete(w.attributes(), at.other)
-	} else if equal(before, e.attribute) {
-		return Unchanged | at.short
 	}
 	w.attributes()[at.name] = *e.attribute
 	if kind(before) != kind(e.attribute) {
@@ -324,10 +332,14 @@ func (w *writer) replaceCapacity(e *entry, at place) Effect {
 	before := w.device.Capacity[at.name]
 	after := resourceapi.DeviceCapacity{Value: e.capacity.Value, RequestPolicy: before.RequestPolicy}
 	notes := w.policy(e, &after)
+	switch {
+	case at.other == "" && before.Value.Cmp(after.Value) == 0 && (before.RequestPolicy == after.RequestPolicy || reflect.DeepEqual(before.RequestPolicy, after.RequestPolicy)):
+		return Unchanged | notes | at.short
+	case w.storable && notes&policyViolated != 0:
+		return Skipped | leftOut | notes | at.short
+	}
 	if at.other != "" {
 		delete(w.capacity(), at.other)
-	} else if before.Value.Cmp(after.Value) == 0 && (before.RequestPolicy == after.RequestPolicy || reflect.DeepEqual(before.RequestPolicy, after.RequestPolicy)) {
-		return Unchanged | notes | at.short
 	}
 	w.capacity()[at.name] = after
 	return Replaced | notes | at.short
@@ -373,9 +385,12 @@ func (w *writer) grow(e *entry, left *room) Effect {
 		if left.names <= 0 {
 			return Skipped
 		}
-		left.names--
 		after := resourceapi.DeviceCapacity{Value: e.capacity.Value}
 		notes := w.policy(e, &after)
+		if w.storable && notes&policyViolated != 0 {
+			return Skipped | leftOut | notes
+		}
+		left.names--
 		w.capacity()[resourceapi.QualifiedName(e.key.Qualified)] = after
 		return Added | notes
 	}
@@ -393,6 +408,9 @@ func (w *writer) grow(e *entry, left *room) Effect {
 	}
 	if needed.names > left.names || needed.values > left.values || w.crowded && isList(e.attribute) {
 		return Skipped | at.short
+	}
+	if w.storable && isList(e.attribute) {
+		return Skipped | leftOut | at.short
 	}
 	left.names -= needed.names
 	left.values -= needed.values
@@ -562,5 +580,5 @@ func values(a *resourceapi.DeviceAttribute) int {
 }
 
 func isList(a *resourceapi.DeviceAttribute) bool {
-	return a.IntValues != nil || a.BoolValues != nil || a.StringValues != nil || a.VersionValues != nil
+	return a != nil && (a.IntValues != nil || a.BoolValues != nil || a.StringValues != nil || a.VersionValues != nil)
 }

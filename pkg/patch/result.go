@@ -47,6 +47,8 @@ type Key struct {
 	// policy. PolicyDropped is true if the patch has a policy and the device is not shared,
 	// so that it cannot have one.
 	PolicyViolated, PolicyDropped bool
+	// LeftOut is true if API servers do not store the value: see [Result.Storable].
+	LeftOut bool
 }
 
 // Device yields what patches did to the device with an index, in the order of
@@ -73,11 +75,33 @@ func (o outcome) key(i int) Key {
 		TypeChanged:    effect&typeChanged != 0,
 		PolicyViolated: effect&policyViolated != 0,
 		PolicyDropped:  effect&policyDropped != 0,
+		LeftOut:        effect&leftOut != 0,
 	}
 	if effect&shortSpelling != 0 {
 		k.Spelling = e.id
 	}
 	return k
+}
+
+// Storable is the result that API servers store as it is: the patches are merged again, without the values that
+// they drop or refuse: lists, which need a feature gate that is off by default, and capacities below their request policy.
+func (r Result) Storable() Result {
+	if slices.ContainsFunc(r.devices, outcome.leavesOut) {
+		return write(r.Published, r.matches, true)
+	}
+	return r
+}
+
+// leavesOut reports whether [Result.Storable] leaves out a value that has been written.
+func (o outcome) leavesOut() bool {
+	for i := range len(o.effects) {
+		effect := Effect(o.effects[i])
+		written := effect&effectMask == Added || effect&effectMask == Replaced
+		if written && (effect&policyViolated != 0 || isList(o.plan.entries[i].attribute)) {
+			return true
+		}
+	}
+	return false
 }
 
 // Matches returns the patches that match devices of the slice or failed to, in the

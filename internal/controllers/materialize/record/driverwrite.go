@@ -303,10 +303,10 @@ func (d *DriverWrite) Merge(result *patch.Result, acceptable func(*resourceapi.R
 	if result == nil || result.Slice == result.Published {
 		return d.store(d.Slice, nil)
 	}
-	slice, blocked := d.without(result)
-	merged := d.storeOrPublish(slice, winners(result, d.Slice.Spec.Driver), acceptable)
+	storable := result.Storable()
+	merged := d.storeOrPublish(storable.Slice, winners(&storable, d.Slice.Spec.Driver), acceptable)
 	if merged.Refused == nil {
-		merged.Blocked = blocked
+		merged.Blocked = blocked(&storable)
 	}
 	return merged
 }
@@ -360,47 +360,21 @@ func (d *DriverWrite) Keep(acceptable func(*resourceapi.ResourceSlice) error) Me
 	return d.storeOrPublish(&slice, func(device int, k Key) string { return patches[slice.Spec.Devices[device].Name][k] }, acceptable)
 }
 
-// without removes from a result what cannot be written.
-func (d *DriverWrite) without(result *patch.Result) (*resourceapi.ResourceSlice, []Blocked) {
-	slice, own := result.Slice, false
-	var blocked []Blocked
-	for i := range d.Slice.Spec.Devices {
-		mine := false
-		for key := range result.Device(i) {
-			k := Key{key.Spelling, key.Name.Capacity}
-			reason := blockedReason(key, valueOf(&result.Slice.Spec.Devices[i], k))
-			if reason == "" {
+// blocked returns what a storable result leaves out.
+func blocked(storable *patch.Result) (all []Blocked) {
+	for i := range storable.Published.Spec.Devices {
+		for key := range storable.Device(i) {
+			if !key.LeftOut {
 				continue
 			}
-			blocked = append(blocked, Blocked{key.Winner.Object.Name, key.Name, d.Slice.Spec.Devices[i].Name, reason})
-			if !own {
-				own = true
-				copied := *result.Slice
-				copied.Spec.Devices = slices.Clone(copied.Spec.Devices)
-				slice = &copied
+			reason := NoLists
+			if key.PolicyViolated {
+				reason = BelowPolicy
 			}
-			device := &slice.Spec.Devices[i]
-			if !mine {
-				mine = true
-				device.Attributes, device.Capacity = maps.Clone(device.Attributes), maps.Clone(device.Capacity)
-			}
-			put(device, k, valueOf(&d.Slice.Spec.Devices[i], k))
+			all = append(all, Blocked{key.Winner.Object.Name, key.Name, storable.Published.Spec.Devices[i].Name, reason})
 		}
 	}
-	return slice, blocked
-}
-
-func blockedReason(key patch.Key, v Value) BlockedReason {
-	switch {
-	case key.Effect != patch.Added && key.Effect != patch.Replaced:
-		return ""
-	case key.PolicyViolated:
-		return BelowPolicy
-	case v.isList():
-		return NoLists
-	default:
-		return ""
-	}
+	return all
 }
 
 // winners returns a function that names the patch that decides.

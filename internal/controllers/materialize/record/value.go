@@ -65,12 +65,6 @@ func (v Value) unshared() Value {
 	return Value{Capacity: &resourceapi.DeviceCapacity{Value: v.Capacity.Value}}
 }
 
-// isList reports whether an attribute is a list.
-func (v Value) isList() bool {
-	a := v.Attribute
-	return a != nil && (a.IntValues != nil || a.BoolValues != nil || a.StringValues != nil || a.VersionValues != nil)
-}
-
 // valueOf is what a device has.
 func valueOf(d *resourceapi.Device, k Key) (v Value) {
 	if k.Capacity {
