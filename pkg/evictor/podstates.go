@@ -187,7 +187,7 @@ func (cs *podStates) settle(c *podState, evicted bool) {
 	}
 }
 
-// countDue adds to the windows of the breaker what has become due soon.
+// countDue adds to the windows of the breaker what has become due soon, and forgets what was not carried out.
 func (cs *podStates) countDue(now time.Time) {
 	until := horizon(now)
 	if until >= cs.until && until < cs.until+countPeriod {
@@ -195,6 +195,7 @@ func (cs *podStates) countDue(now time.Time) {
 	}
 	cs.until = until
 	for c := range cs.all() {
+		cs.lapse(c, now)
 		if p := c.planned(); c.stage != acting && p.dueAfter(nil, c.until, until) {
 			cs.causes.add(c, p, until, +1, now)
 			cs.causes.add(c, p, c.until, -1, now)
@@ -293,8 +294,24 @@ func (cs *podStates) confirmDeletion(c *podState) {
 // unanswered postpones a taken pod whose deletion for the reasons of p had no answer: the
 // API server may have carried it out.
 func (cs *podStates) unanswered(c *podState, p Verdict, until time.Time) {
-	c.unconfirmed = reasonsOf(p)
+	c.unconfirmed = &unconfirmed{p, until.Add(lapsePeriod)}
 	cs.postpone(c, until)
+}
+
+// lapsePeriod is after how long the watch would have shown a deletion that had no answer: API servers carry out a request
+// for a minute at most. Who deletes the pod later is another user.
+const lapsePeriod = 2 * time.Minute
+
+// lapse forgets a deletion that had no answer and that the API server has not carried out.
+func (cs *podStates) lapse(c *podState, now time.Time) {
+	if c.stage == acting || c.unconfirmed == nil || now.Before(c.unconfirmed.until) {
+		return
+	}
+	c.unconfirmed = nil
+	cs.settle(c, false)
+	if c.idle() {
+		cs.drop(c)
+	}
 }
 
 // postpone queues a taken pod again, for a time.
@@ -311,13 +328,12 @@ func (cs *podStates) postpone(c *podState, until time.Time) {
 		return
 	}
 	c.stage = waiting
-	if c.plan == nil {
-		if c.idle() {
-			cs.drop(c)
-		}
-		return
+	switch {
+	case c.plan != nil:
+		cs.queue.put(c, until)
+	case c.idle():
+		cs.drop(c)
 	}
-	cs.queue.put(c, until)
 }
 
 // evicted counts a taken pod that was deleted for the reasons of p.
@@ -347,7 +363,7 @@ func (cs *podStates) takeDeletions() []deletion {
 // is neither evicted nor counted twice. If an earlier DELETE had no answer, it succeeded.
 func (cs *podStates) over(c *podState) {
 	if c.unconfirmed != nil {
-		cs.evicted(c, c.unconfirmed.verdict())
+		cs.evicted(c, c.unconfirmed.verdict)
 		return
 	}
 	if !cs.known(c) {
@@ -379,8 +395,8 @@ type podState struct {
 	// verdict has all reasons; plan those to carry out and held those to confirm, by these
 	// shares; preview has those of rules with the effect None.
 	verdict, plan, held, preview *reasons
-	// unconfirmed are the reasons of a DELETE that had no answer.
-	unconfirmed *reasons
+	// unconfirmed is a DELETE that had no answer, also while there are no reasons any more.
+	unconfirmed *unconfirmed
 	shares      shares
 	stage       stage
 	// disrupted: another controller is about to terminate the pod. ending: the pod is being
@@ -395,6 +411,12 @@ type podState struct {
 	at time.Time
 	// until is up to when the reasons of the plan count in the windows of the breaker.
 	until int64
+}
+
+// unconfirmed is a DELETE that had no answer, for the reasons of a verdict. Until a time, a pod that goes counts as evicted.
+type unconfirmed struct {
+	verdict Verdict
+	until   time.Time
 }
 
 // reasons are those of a verdict, in their order; nil if there are none.
@@ -432,8 +454,8 @@ func (s *podState) planned() plan {
 	return plan{Verdict: s.plan.verdict(), held: s.held.verdict(), shares: s.shares}
 }
 
-// idle reports whether the state has no reasons.
-func (s *podState) idle() bool { return s.verdict == nil && s.preview == nil }
+// idle reports whether the state has no reasons, and no DELETE to be confirmed.
+func (s *podState) idle() bool { return s.verdict == nil && s.preview == nil && s.unconfirmed == nil }
 
 // state is the state in metrics, empty for a pod that they do not count.
 func (s *podState) state() string {

@@ -104,6 +104,86 @@ func TestUnanswered(t *testing.T) {
 	}
 }
 
+// TestUnansweredAndWithdrawn: a deletion that is answered with 504 after 30 s counts if the pod goes, also if its plan is
+// withdrawn before it is seen to go. A pod that does not go within minutes is not remembered, and who deletes it later counts.
+func TestUnansweredAndWithdrawn(t *testing.T) {
+	pods := corev1.SchemeGroupVersion.WithResource("pods")
+	gone := func(b *bubble) { b.do(nil, b.Tracker().Delete(pods, slowNamespace, "pod")) }
+	ends := func(b *bubble) {
+		pod, _ := podOn(slowNamespace, "pod", "gpu-0")
+		pod.DeletionTimestamp = ptr.To(metav1.Now())
+		b.do(nil, b.Tracker().Update(pods, pod, slowNamespace))
+	}
+	tolerated := func(b *bubble) {
+		_, claim := podOn(slowNamespace, "pod", "gpu-0", tolerate(noExecute, nil))
+		b.updateClaim(claim)
+	}
+	deleted := func(b *bubble) {
+		b.do(nil, b.ResourceV1().DeviceTaintRules().Delete(b.Context(), "rule", metav1.DeleteOptions{}))
+	}
+	for name, test := range map[string]struct {
+		withdraw  func(b *bubble)
+		withdrawn time.Duration // since the start; 30 s is when the answer comes
+		goes      func(b *bubble)
+		after     time.Duration // since the answer
+		counted   int
+	}{
+		"rule deleted before the answer, gone": {deleted, 10 * time.Second, gone, 3 * time.Second, 1},
+		"rule deleted before the answer, ends": {deleted, 10 * time.Second, ends, 3 * time.Second, 1},
+		"rule deleted after it, gone":          {deleted, 31 * time.Second, gone, 30 * time.Second, 1},
+		"rule deleted after it, ends":          {deleted, 31 * time.Second, ends, 30 * time.Second, 1},
+		"tolerated before the answer, ends":    {tolerated, 10 * time.Second, ends, 30 * time.Second, 1},
+		"tolerated after it, gone":             {tolerated, 31 * time.Second, gone, 30 * time.Second, 1},
+		"ended by others before it":            {deleted, 10 * time.Second, ends, 5 * time.Minute, 0},
+		"ended by others after it":             {deleted, 31 * time.Second, gone, 5 * time.Minute, 0},
+		"tolerated, and ended by others":       {tolerated, 31 * time.Second, gone, 5 * time.Minute, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			options := full
+			options.Client = slowPods{verb: "delete", after: 30 * time.Second}
+			var mutex sync.Mutex
+			var logged []string
+			options.Logger = funcr.New(func(_, line string) {
+				mutex.Lock()
+				defer mutex.Unlock()
+				if strings.Contains(line, `"Evicted pod"`) {
+					logged = append(logged, line)
+				}
+			}, funcr.Options{})
+			inBubble(t, options, append(both(podOn(slowNamespace, "pod", "gpu-0")), sliceOf(1)), func(b *bubble) {
+				b.PrependReactor("delete", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+					return true, nil, apierrors.NewTimeoutError("the request did not complete within 34s", 1)
+				})
+				b.createRule(ruleOn("rule", "gpu-0", seconds(0)))
+				b.pass(test.withdrawn)
+				test.withdraw(b)
+				b.pass(30*time.Second + test.after - test.withdrawn)
+				if known := b.controller.states.of(nameOf(slowNamespace, "pod")); (known != nil) != (test.counted > 0) {
+					t.Errorf("%s after the answer, the pod is known as %+v", test.after, known)
+				}
+				test.goes(b)
+				b.pass(time.Minute)
+				if len(logged) != test.counted || b.deletions() != test.counted {
+					t.Errorf("%d in the metric, logged %q, want %d", b.deletions(), logged, test.counted)
+				}
+				for _, line := range logged {
+					if !strings.Contains(line, "DeviceTaintRule rule") {
+						t.Errorf("the log does not name the rule: %s", line)
+					}
+				}
+				if test.counted > 0 && strings.HasPrefix(name, "tolerated") { // else the rule is gone
+					if c := b.condition("rule", "EvictionInProgress"); c == nil || c.Message != "1 pod evicted." {
+						t.Errorf("condition %+v", c)
+					}
+				}
+				if known := b.controller.states.replaced; len(known) > 0 {
+					t.Errorf("plans are left: %v", known)
+				}
+			})
+		})
+	}
+}
+
 // deletions is the number of evicted pods in the metric.
 func (b *bubble) deletions() int {
 	b.Helper()
