@@ -11,10 +11,13 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
+	"github.com/dra-steward/dra-steward/pkg/tracker"
 )
 
 // furnish gives a site what counts and what merges.
@@ -45,14 +48,19 @@ func (o serveOptions) merger(clusterView *ClusterView, registry *prometheus.Regi
 		return materialize.NewMerger(mode, materialize.Patches{}, nil, metrics, log), nil
 	}
 	pools := &materialize.PoolOriginals{}
-	pending := &pendingSync{}
+	pending, definition := &pendingSync{}, &patchDefinition{view: clusterView, log: log}
 	merger := materialize.NewMerger(mode, materialize.Patches{
 		All: clusterView.Patches, Class: clusterView.Class,
-		Known: func() bool { return clusterView.patches.Informer.HasSynced() && pending.err() == nil },
+		Known: func() bool {
+			return (clusterView.patches.Informer.HasSynced() || definition.gone.Load()) && pending.err() == nil
+		},
 	}, pools, metrics, log)
 	clusterView.tracked.AddEventHandler(pools.Handler(clusterView.tracked, time.Now))
 	clusterView.runnables = append(clusterView.runnables, func(ctx context.Context) { pools.Run(ctx, clusterView.tracked) })
 	clusterView.also = pending.err
+	if mode == materialize.Materialize {
+		clusterView.runnables = append(clusterView.runnables, definition.run)
+	}
 	if merger.Active() {
 		if err := o.remember(clusterView, merger, pools, pending, log); err != nil {
 			return nil, err
@@ -60,6 +68,47 @@ func (o serveOptions) merger(clusterView *ClusterView, registry *prometheus.Regi
 	}
 	_, err = clusterView.patches.Informer.AddEventHandler(merger.Handler())
 	return merger, err
+}
+
+// A patchDefinition is the CustomResourceDefinition of ResourceSlicePatch, asked for while patches cannot be read because the API
+// server does not serve them. Each patch goes with it, so that without it there are none.
+type patchDefinition struct {
+	view *ClusterView
+	log  logr.Logger
+	// gone is true while it does not exist.
+	gone atomic.Bool
+}
+
+// absence is how long patches are not served before it is asked whether their definition exists, and how often: one of several API
+// servers, or a proxy, can answer so for a moment, and does while a definition is established.
+const absence = 10 * time.Second
+
+// run asks until patches have been read, or ctx ends.
+func (p *patchDefinition) run(ctx context.Context) {
+	ticker := time.NewTicker(absence)
+	defer ticker.Stop()
+	for !p.view.patches.Informer.HasSynced() {
+		p.ask(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func (p *patchDefinition) ask(ctx context.Context) {
+	const name = v1alpha1.ResourceSlicePatchResource + "." + v1alpha1.Group
+	gone := false
+	if c := p.view.patches.Condition(); c.Reason == tracker.ReasonNotInstalled && time.Since(c.Since) >= absence {
+		err := p.view.rest.Get().AbsPath("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", name).Do(ctx).Error()
+		if gone = apierrors.IsNotFound(err); err != nil && !gone && ctx.Err() == nil {
+			p.log.Error(err, "Cannot read whether ResourceSlicePatches can exist; slices keep the values that they have", "customResourceDefinition", name)
+		}
+	}
+	if p.gone.Swap(gone) != gone && gone {
+		p.log.Info("There are no ResourceSlicePatches; slices get back the values of their drivers", "customResourceDefinition", name)
+	}
 }
 
 // pendingSync counts what has to be known before patches are merged.

@@ -78,9 +78,11 @@ func (c closing) Run() int {
 // An installation is dra-steward in the cluster. Tests that change it run one after the
 // other, the rest beside each other after these, with the mode materialize.
 type installation struct {
-	mutex   sync.Mutex
-	mode    string
-	args    []string
+	mutex sync.Mutex
+	mode  string
+	args  []string
+	// untyped leaves out our types.
+	untyped bool
 	guard   *guard.Guard
 	steward *controller.Controller
 	// log is that of the webhook.
@@ -120,7 +122,8 @@ func (i *installation) shut(t *testing.T) {
 func (i *installation) stop() error { return errors.Join(i.stopWebhook(), i.stopController()) }
 
 func (i *installation) values() map[string]any {
-	return map[string]any{"patches": map[string]any{"mode": i.mode, "poolsPerSecond": 50}}
+	return map[string]any{"patches": map[string]any{"mode": i.mode, "poolsPerSecond": 50},
+		"crds": map[string]any{"install": !i.untyped}}
 }
 
 func (i *installation) openWebhook(t *testing.T) {
