@@ -237,21 +237,19 @@ func (d Device) Patched() iter.Seq[patch.Key] {
 	return d.entry.patched.Device(d.device)
 }
 
-// A SourceKind is the kind of the source of a taint or a value of a device.
-type SourceKind string
-
+// The kinds of sources of a taint or a value of a device.
 const (
 	// DriverSource is the driver that publishes the device.
-	DriverSource SourceKind = "driver"
+	DriverSource = "driver"
 	// RuleSource is a DeviceTaintRule.
-	RuleSource SourceKind = "rule"
+	RuleSource = "rule"
 	// PatchSource is a ResourceSlicePatch.
-	PatchSource SourceKind = "patch"
+	PatchSource = "patch"
 )
 
 // A Source is the origin of a taint or a value of a device.
 type Source struct {
-	Kind SourceKind `json:"kind"`
+	Kind string `json:"kind"`
 	// Name is the name of the driver, of the DeviceTaintRule or of the
 	// ResourceSlicePatch.
 	Name string `json:"name"`
@@ -260,6 +258,6 @@ type Source struct {
 }
 
 // String returns "rule/NAME".
-func (s Source) String() string { return string(s.Kind) + "/" + s.Name }
+func (s Source) String() string { return s.Kind + "/" + s.Name }
 
 func compareRules(a, b *rule) int { return cmp.Compare(a.source.Name, b.source.Name) }

@@ -152,7 +152,7 @@ const maxDetailSeries = 1000
 // PatchSource attributes and capacities that patches decide.
 type detail struct {
 	driver, pool, device string
-	source               SourceKind
+	source               string
 	effect               resourceapi.DeviceTaintEffect
 }
 
@@ -181,7 +181,7 @@ func levels() []string { return []string{deviceLevel, poolLevel, driverLevel, cl
 
 // details are those of the devices of an entry; nil if nothing is special about them.
 func (e *entry) details() (all map[detail]int) {
-	add := func(device int, source SourceKind, effect resourceapi.DeviceTaintEffect) {
+	add := func(device int, source string, effect resourceapi.DeviceTaintEffect) {
 		if all == nil {
 			all = map[detail]int{}
 		}
