@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/dra-steward/dra-steward/internal/metric"
 	"github.com/dra-steward/dra-steward/pkg/mutate"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/review"
@@ -36,52 +37,32 @@ const (
 
 // NewMetrics makes the metrics and registers them.
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
+	all := metric.For(registerer)
 	m := &Metrics{
-		answers: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dra_steward_admission_answers_total",
-			Help: "Admission requests answered, by endpoint (mutate, validate, guard, pods), kind, operation and verdict (allowed, denied, errored, skipped).",
-		}, []string{"endpoint", "kind", "operation", "verdict"}),
-		findings: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dra_steward_admission_findings_total",
-			Help: "Findings in admission requests, by the ID of the rule and severity (error, warning, audit).",
-		}, []string{"rule", "severity"}),
-		exempted: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dra_steward_admission_exempted_total",
-			Help: "Findings in admission requests that an exemption or the author's identity admitted, by the ID of the rule.",
-		}, []string{"rule"}),
-		defaults: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dra_steward_admission_defaults_total",
-			Help: "Defaults of admission requests, by ID and result (filled, or withheld in mode observe).",
-		}, []string{"default", "result"}),
-		policies: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dra_steward_policy_results_total",
-			Help: "Results of policies, by code, mode and result (violation, stored: the stored object has it already, error, timeout, and of objects that policies cannot be evaluated for, too-large and unreadable).",
-		}, []string{"code", "mode", "result"}),
-		asked: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dra_steward_policy_evaluations_total",
-			Help: "Policy evaluations of writes, by result (evaluated, cached, failed).",
-		}, []string{"result"}),
-		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dra_steward_admission_refused_total",
-			Help: "Requests refused because of a limit of the server, by endpoint and reason (busy, deadline, size, address: too many requests from an address, connections: too many connections).",
-		}, []string{"endpoint", "reason"}),
-		passed: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dra_steward_admission_unchecked_total",
-			Help: "Requests of Kubernetes components and drivers, and deletions, that were admitted without all checks because of a limit of the server or an error, by endpoint and reason (busy, deadline, size, address, error, panic).",
-		}, []string{"endpoint", "reason"}),
-		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		answers: all.Counters("dra_steward_admission_answers_total",
+			"Admission requests answered, by endpoint (mutate, validate, guard, pods), kind, operation and verdict (allowed, denied, errored, skipped).", "endpoint", "kind", "operation", "verdict"),
+		findings: all.Counters("dra_steward_admission_findings_total",
+			"Findings in admission requests, by the ID of the rule and severity (error, warning, audit).", "rule", "severity"),
+		exempted: all.Counters("dra_steward_admission_exempted_total",
+			"Findings in admission requests that an exemption or the author's identity admitted, by the ID of the rule.", "rule"),
+		defaults: all.Counters("dra_steward_admission_defaults_total",
+			"Defaults of admission requests, by ID and result (filled, or withheld in mode observe).", "default", "result"),
+		policies: all.Counters("dra_steward_policy_results_total",
+			"Results of policies, by code, mode and result (violation, stored: the stored object has it already, error, timeout, and of objects that policies cannot be evaluated for, too-large and unreadable).", "code", "mode", "result"),
+		asked: all.Counters("dra_steward_policy_evaluations_total",
+			"Policy evaluations of writes, by result (evaluated, cached, failed).", "result"),
+		refused: all.Counters("dra_steward_admission_refused_total",
+			"Requests refused because of a limit of the server, by endpoint and reason (busy, deadline, size, address: too many requests from an address, connections: too many connections).", "endpoint", "reason"),
+		passed: all.Counters("dra_steward_admission_unchecked_total",
+			"Requests of Kubernetes components and drivers, and deletions, that were admitted without all checks because of a limit of the server or an error, by endpoint and reason (busy, deadline, size, address, error, panic).", "endpoint", "reason"),
+		seconds: metric.Add(all, prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "dra_steward_admission_seconds",
 			Help:    "Time to answer an admission request, without HTTP and TLS, by endpoint.",
 			Buckets: prometheus.ExponentialBuckets(0.00005, 2, 14),
-		}, []string{"endpoint"}),
-	}
-	for _, c := range []prometheus.Collector{m.answers, m.findings, m.exempted, m.defaults, m.policies, m.asked, m.refused, m.passed, m.seconds} {
-		if err := registerer.Register(c); err != nil {
-			return nil, err
-		}
+		}, []string{"endpoint"})),
 	}
 	m.begin()
-	return m, nil
+	return m, all.Err()
 }
 
 // begin makes the counters of limits start at 0: Prometheus sees no increase in a counter that

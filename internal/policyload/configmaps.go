@@ -26,6 +26,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/dra-steward/dra-steward/internal/controllers/policystatus"
+	"github.com/dra-steward/dra-steward/internal/metric"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 )
 
@@ -282,20 +283,16 @@ type Metrics struct {
 }
 
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
+	all := metric.For(registerer)
 	m := &Metrics{
-		failed: prometheus.NewGauge(prometheus.GaugeOpts{Name: "dra_steward_policies_load_failed",
-			Help: "1 while the present policies of the ConfigMaps are refused; the last valid ones are in force."}),
-		success: prometheus.NewGauge(prometheus.GaugeOpts{Name: "dra_steward_policies_last_success_timestamp_seconds",
-			Help: "When the policies in force were loaded."}),
-		info: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "dra_steward_policies_info",
-			Help: "1 for the revision of the policies in force."}, []string{"revision"}),
+		failed: all.Gauge("dra_steward_policies_load_failed",
+			"1 while the present policies of the ConfigMaps are refused; the last valid ones are in force."),
+		success: all.Gauge("dra_steward_policies_last_success_timestamp_seconds",
+			"When the policies in force were loaded."),
+		info: all.Gauges("dra_steward_policies_info",
+			"1 for the revision of the policies in force.", "revision"),
 	}
-	for _, c := range []prometheus.Collector{m.failed, m.success, m.info} {
-		if err := registerer.Register(c); err != nil {
-			return nil, err
-		}
-	}
-	return m, nil
+	return m, all.Err()
 }
 
 func (m *Metrics) refused() { m.failed.Set(1) }

@@ -10,15 +10,17 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/dra-steward/dra-steward/internal/config"
 	"github.com/dra-steward/dra-steward/internal/controllers/policystatus"
 	"github.com/dra-steward/dra-steward/internal/impact"
+	"github.com/dra-steward/dra-steward/internal/metric"
 	"github.com/dra-steward/dra-steward/internal/policyload"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/review"
 	"github.com/dra-steward/dra-steward/webhook"
-	"github.com/go-logr/logr"
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // A reloader is the Reviewer that follows a configuration file: it is replaced as a
@@ -251,25 +253,20 @@ type configMetrics struct {
 
 // NewConfigMetrics registers the metrics; reviewer returns the one in force.
 func NewConfigMetrics(registerer prometheus.Registerer, reviewer func() review.Reviewer) (*configMetrics, error) {
+	all := metric.For(registerer)
 	m := &configMetrics{
-		failed: prometheus.NewGauge(prometheus.GaugeOpts{Name: "dra_steward_config_load_failed",
-			Help: "1 while the present configuration file is refused; the last valid one is in force."}),
-		loads: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dra_steward_config_loads_total",
-			Help: "Configuration files read, by result (success, failure)."}, []string{"result"}),
-		success: prometheus.NewGauge(prometheus.GaugeOpts{Name: "dra_steward_config_last_success_timestamp_seconds",
-			Help: "When the configuration in force was read."}),
-		info: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "dra_steward_config_info",
-			Help: "1 for the revision of the configuration in force, the first digits of its SHA-256; empty without a file."}, []string{"revision"}),
+		failed: all.Gauge("dra_steward_config_load_failed",
+			"1 while the present configuration file is refused; the last valid one is in force."),
+		loads: all.Counters("dra_steward_config_loads_total",
+			"Configuration files read, by result (success, failure).", "result"),
+		success: all.Gauge("dra_steward_config_last_success_timestamp_seconds",
+			"When the configuration in force was read."),
+		info: all.Gauges("dra_steward_config_info",
+			"1 for the revision of the configuration in force, the first digits of its SHA-256; empty without a file.", "revision"),
 	}
-	expired := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "dra_steward_config_exemptions_expired",
-		Help: "Expired exemptions of the configuration in force."},
+	all.GaugeFunc("dra_steward_config_exemptions_expired", "Expired exemptions of the configuration in force.",
 		func() float64 { return float64(len(reviewer().Expired(time.Now()))) })
-	for _, c := range []prometheus.Collector{m.failed, m.loads, m.success, m.info, expired} {
-		if err := registerer.Register(c); err != nil {
-			return nil, err
-		}
-	}
-	return m, nil
+	return m, all.Err()
 }
 
 func (m *configMetrics) loaded(revision string, at time.Time) {

@@ -25,6 +25,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
 	"github.com/dra-steward/dra-steward/internal/daemon"
+	"github.com/dra-steward/dra-steward/internal/metric"
 	"github.com/dra-steward/dra-steward/internal/policyload"
 	"github.com/dra-steward/dra-steward/internal/version"
 	"github.com/dra-steward/dra-steward/pkg/policy"
@@ -355,29 +356,22 @@ func (o serveOptions) certificate(log logr.Logger) (webhook.Certificate, error) 
 // RegisterState registers the metrics of whether the webhook is ready, and of when the certificate that
 // is served ends.
 func RegisterState(registry prometheus.Registerer, server *webhook.Server, ready map[string]healthz.Checker) error {
-	err := registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "dra_steward_webhook_ready",
-		Help: "1 while the webhook is ready for the requests of API servers, as /readyz says, otherwise 0.",
-	}, func() float64 {
+	all := metric.For(registry)
+	all.GaugeFunc("dra_steward_webhook_ready", "1 while the webhook is ready for the requests of API servers, as /readyz says, otherwise 0.", func() float64 {
 		for _, check := range ready {
 			if check(nil) != nil {
 				return 0
 			}
 		}
 		return 1
-	}))
-	if err != nil {
-		return err
-	}
-	return registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "dra_steward_serving_certificate_expiry_timestamp_seconds",
-		Help: "Expiry of the certificate that is served to API servers, as Unix time; 0 while there is none.",
-	}, func() float64 {
+	})
+	all.GaugeFunc("dra_steward_serving_certificate_expiry_timestamp_seconds", "Expiry of the certificate that is served to API servers, as Unix time; 0 while there is none.", func() float64 {
 		if at := server.Expires(); !at.IsZero() {
 			return float64(at.Unix())
 		}
 		return 0
-	}))
+	})
+	return all.Err()
 }
 
 // readiness are the checks of whether API servers may send requests. They read no request.

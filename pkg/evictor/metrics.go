@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/dra-steward/dra-steward/internal/metric"
 )
 
 // Metrics are those of KEP-5055 under our prefix, and more. Tenants cannot choose the value
@@ -28,68 +30,43 @@ type Metrics struct {
 
 // NewMetrics registers the metrics.
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
+	all := metric.For(registerer)
 	m := &Metrics{
-		deletions: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "dra_steward_evictor_pod_deletions_total",
-			Help: "Evicted pods.",
-		}),
-		latency: prometheus.NewHistogram(prometheus.HistogramOpts{
+		deletions: all.Counter("dra_steward_evictor_pod_deletions_total", "Evicted pods."),
+		latency: metric.Add(all, prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "dra_steward_evictor_pod_deletion_duration_seconds",
 			Help:    "Time from when the controller could first evict a pod to its deletion.",
 			Buckets: []float64{.005, .025, .1, .5, 1, 2.5, 10, 30, 60, 120, 180, 240},
-		}),
-		evictions: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dra_steward_evictor_evictions_total",
-			Help: "Attempts to evict a pod, by driver of the device, by origin of the taint (rule, driver or both), and by result (deleted, gone, error). The first 50 drivers have their own label, the rest is other.",
-		}, []string{"driver", "reason", "result"}),
-		byRule: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dra_steward_evictor_rule_evictions_total",
-			Help: "Attempts to evict a pod for a DeviceTaintRule, by name of the rule while it exists and by result (deleted, gone, error). The first 50 rules with evictions have their own label, the rest is _other.",
-		}, []string{"rule", "result"}),
-		cancelled: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "dra_steward_evictor_evictions_cancelled_total",
-			Help: "Cancelled evictions: the taint was removed, or is tolerated now.",
-		}),
-		decisions: prometheus.NewHistogram(prometheus.HistogramOpts{
+		})),
+		evictions: all.Counters("dra_steward_evictor_evictions_total",
+			"Attempts to evict a pod, by driver of the device, by origin of the taint (rule, driver or both), and by result (deleted, gone, error). The first 50 drivers have their own label, the rest is other.", "driver", "reason", "result"),
+		byRule: all.Counters("dra_steward_evictor_rule_evictions_total",
+			"Attempts to evict a pod for a DeviceTaintRule, by name of the rule while it exists and by result (deleted, gone, error). The first 50 rules with evictions have their own label, the rest is _other.", "rule", "result"),
+		cancelled: all.Counter("dra_steward_evictor_evictions_cancelled_total",
+			"Cancelled evictions: the taint was removed, or is tolerated now."),
+		decisions: metric.Add(all, prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "dra_steward_evictor_decision_seconds",
 			Help:    "Time to decide about one pod.",
 			Buckets: prometheus.ExponentialBuckets(0.000001, 4, 10),
-		}),
-		statuses: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dra_steward_evictor_rule_status_writes_total",
-			Help: "Writes of the status of DeviceTaintRules, by result (written, failed).",
-		}, []string{"result"}),
+		})),
+		statuses: all.Counters("dra_steward_evictor_rule_status_writes_total",
+			"Writes of the status of DeviceTaintRules, by result (written, failed).", "result"),
 	}
-	m.addGauges()
-	for _, c := range []prometheus.Collector{m.deletions, m.latency, m.evictions, m.byRule, m.cancelled, m.decisions, m.statuses, m.pending, m.tripped, m.journalFailed, m.present, m.tainted} {
-		if err := registerer.Register(c); err != nil {
-			return nil, err
-		}
-	}
-	return m, nil
+	m.addGauges(all)
+	return m, all.Err()
 }
 
-func (m *Metrics) addGauges() {
-	m.pending = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "dra_steward_evictor_pods",
-		Help: "Pods with an untolerated NoExecute taint, by state: planned for eviction, paused by the circuit breaker, held because the taint is older than the first start, or only observed.",
-	}, []string{"state"})
-	m.tripped = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "dra_steward_evictor_paused_causes",
-		Help: "DeviceTaintRules and drivers whose evictions the circuit breaker has paused.",
-	})
-	m.journalFailed = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "dra_steward_evictor_journal_failed",
-		Help: "1 while the active controller cannot read or write the eviction journal; no pod is evicted until it can.",
-	})
-	m.tainted = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "dra_steward_evictor_driver_devices",
-		Help: "Devices in ResourceSlices, by driver (the first 50): all published ones, and those to which the driver gives a NoExecute taint.",
-	}, []string{"driver", "state"})
-	m.present = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "dra_steward_evictor_in_tree_controller",
-		Help: "Detected state of the in-tree eviction controller, by source of taints (slices, rules): 1 for the current one of unknown, present and absent. Only in mode auto.",
-	}, []string{"source", "presence"})
+func (m *Metrics) addGauges(all *metric.Registrar) {
+	m.pending = all.Gauges("dra_steward_evictor_pods",
+		"Pods with an untolerated NoExecute taint, by state: planned for eviction, paused by the circuit breaker, held because the taint is older than the first start, or only observed.", "state")
+	m.tripped = all.Gauge("dra_steward_evictor_paused_causes",
+		"DeviceTaintRules and drivers whose evictions the circuit breaker has paused.")
+	m.journalFailed = all.Gauge("dra_steward_evictor_journal_failed",
+		"1 while the active controller cannot read or write the eviction journal; no pod is evicted until it can.")
+	m.tainted = all.Gauges("dra_steward_evictor_driver_devices",
+		"Devices in ResourceSlices, by driver (the first 50): all published ones, and those to which the driver gives a NoExecute taint.", "driver", "state")
+	m.present = all.Gauges("dra_steward_evictor_in_tree_controller",
+		"Detected state of the in-tree eviction controller, by source of taints (slices, rules): 1 for the current one of unknown, present and absent. Only in mode auto.", "source", "presence")
 }
 
 // journal records whether the journal can be read and written.

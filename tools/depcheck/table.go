@@ -132,6 +132,7 @@ var Packages = map[string]Package{
 	"pkg/podresources/checkpoint": {Floor: 1, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 
 	"internal/caller":           {Floor: 1, Pure: true},
+	"internal/metric":           {Floor: 1, Never: []string{clientGo, controllerRuntime, opa}},
 	"internal/mode":             {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"internal/lease":            {Floor: 1, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"internal/guard":            {Floor: 1, Peers: []string{"internal/plural", "api/v1alpha1"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},

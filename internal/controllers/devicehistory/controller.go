@@ -17,6 +17,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/history"
+	"github.com/dra-steward/dra-steward/internal/metric"
 	"github.com/dra-steward/dra-steward/internal/reconcile"
 	"github.com/dra-steward/dra-steward/internal/taints"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
@@ -354,20 +355,16 @@ type Metrics struct {
 
 // NewMetrics registers the metrics.
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
+	all := metric.For(registerer)
 	m := &Metrics{
-		devices: prometheus.NewGauge(prometheus.GaugeOpts{Name: "dra_steward_history_devices", Help: "Devices with a history: those that had a taint, a drain or a reaction within 30 days."}),
-		leftOut: prometheus.NewGauge(prometheus.GaugeOpts{Name: "dra_steward_history_left_out_devices", Help: "Devices whose history was left out within 30 days, because there is room for 10 MB."}),
-		writes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dra_steward_history_writes_total",
-			Help: "Writes of ConfigMaps with the history of devices, by result (written, failed).",
-		}, []string{"result"}),
+		devices: all.Gauge("dra_steward_history_devices",
+			"Devices with a history: those that had a taint, a drain or a reaction within 30 days."),
+		leftOut: all.Gauge("dra_steward_history_left_out_devices",
+			"Devices whose history was left out within 30 days, because there is room for 10 MB."),
+		writes: all.Counters("dra_steward_history_writes_total",
+			"Writes of ConfigMaps with the history of devices, by result (written, failed).", "result"),
 	}
-	for _, collector := range []prometheus.Collector{m.devices, m.leftOut, m.writes} {
-		if err := registerer.Register(collector); err != nil {
-			return nil, err
-		}
-	}
-	return m, nil
+	return m, all.Err()
 }
 
 func (m *Metrics) wrote(err error) {

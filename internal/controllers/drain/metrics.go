@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/metric"
 )
 
 // Metrics count what drains do.
@@ -15,35 +16,21 @@ type Metrics struct {
 
 // NewMetrics registers the metrics.
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
+	all := metric.For(registerer)
 	m := &Metrics{
-		evictions: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dra_steward_drain_evictions_total",
-			Help: "Pods that drains asked the API server to evict, to request the eviction of (call request) or, at the deadline, to delete, by its answer: accepted, gone, budget, refused, no_answer.",
-		}, []string{"call", "result"}),
-		writes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dra_steward_drain_status_writes_total",
-			Help: "Writes of the status of DeviceDrains, by result.",
-		}, []string{"result"}),
-		fallbacks: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dra_steward_drain_fallbacks_total",
-			Help: "Returns from EvictionRequests to the Eviction API, by reason: of one pod (Stalled, RequestFailed, RequestRefused), or of a whole drain (NotServed, Forbidden, NotReadable, NotAnswered).",
-		}, []string{"reason"}),
-		drains: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "dra_steward_drains",
-			Help: "DeviceDrains by state: drained, failed, draining, or the reason that blocks evictions.",
-		}, []string{"state"}),
-		blocked: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "dra_steward_drain_blocked_timestamp_seconds",
-			Help: "When a DeviceDrain became blocked, by drain and by the reason that blocks it; absent while it is not blocked.",
-		}, []string{"drain", "reason"}),
+		evictions: all.Counters("dra_steward_drain_evictions_total",
+			"Pods that drains asked the API server to evict, to request the eviction of (call request) or, at the deadline, to delete, by its answer: accepted, gone, budget, refused, no_answer.", "call", "result"),
+		writes: all.Counters("dra_steward_drain_status_writes_total",
+			"Writes of the status of DeviceDrains, by result.", "result"),
+		fallbacks: all.Counters("dra_steward_drain_fallbacks_total",
+			"Returns from EvictionRequests to the Eviction API, by reason: of one pod (Stalled, RequestFailed, RequestRefused), or of a whole drain (NotServed, Forbidden, NotReadable, NotAnswered).", "reason"),
+		drains: all.Gauges("dra_steward_drains",
+			"DeviceDrains by state: drained, failed, draining, or the reason that blocks evictions.", "state"),
+		blocked: all.Gauges("dra_steward_drain_blocked_timestamp_seconds",
+			"When a DeviceDrain became blocked, by drain and by the reason that blocks it; absent while it is not blocked.", "drain", "reason"),
 		states: map[string]string{},
 	}
-	for _, collector := range []prometheus.Collector{m.evictions, m.writes, m.fallbacks, m.drains, m.blocked} {
-		if err := registerer.Register(collector); err != nil {
-			return nil, err
-		}
-	}
-	return m, nil
+	return m, all.Err()
 }
 
 // The values of the label call.

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/dra-steward/dra-steward/internal/controllers/materialize/record"
+	"github.com/dra-steward/dra-steward/internal/metric"
 	"github.com/dra-steward/dra-steward/pkg/patch"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 )
@@ -113,26 +114,16 @@ type ResyncMetrics struct {
 
 // NewResyncMetrics registers the metrics. It fails if their names are registered already.
 func NewResyncMetrics(registerer prometheus.Registerer) (*ResyncMetrics, error) {
+	all := metric.For(registerer)
 	m := &ResyncMetrics{
-		touches: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dra_steward_materialize_touches_total",
-			Help: "Empty updates of ResourceSlices that do not match the patches, by result.",
-		}, []string{"result"}),
-		slices: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "dra_steward_materialize_slices",
-			Help: "ResourceSlices by state: patched (have patched values), differing (do not match the patches yet), waiting (restored, but their driver can still publish a patched value).",
-		}, []string{"state"}),
-		left: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "dra_steward_materialize_unrecorded",
-			Help: "Pools, in parts of 128 devices, whose original values do not fit into the ConfigMaps: they are kept in memory only.",
-		}),
+		touches: all.Counters("dra_steward_materialize_touches_total",
+			"Empty updates of ResourceSlices that do not match the patches, by result.", "result"),
+		slices: all.Gauges("dra_steward_materialize_slices",
+			"ResourceSlices by state: patched (have patched values), differing (do not match the patches yet), waiting (restored, but their driver can still publish a patched value).", "state"),
+		left: all.Gauge("dra_steward_materialize_unrecorded",
+			"Pools, in parts of 128 devices, whose original values do not fit into the ConfigMaps: they are kept in memory only."),
 	}
-	for _, c := range []prometheus.Collector{m.touches, m.slices, m.left} {
-		if err := registerer.Register(c); err != nil {
-			return nil, err
-		}
-	}
-	return m, nil
+	return m, all.Err()
 }
 
 func (m *ResyncMetrics) touched(err error) {

@@ -4,6 +4,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/dra-steward/dra-steward/internal/metric"
 )
 
 // Metrics count what a writer writes.
@@ -11,22 +13,14 @@ type Metrics struct{ writes, events *prometheus.CounterVec }
 
 // NewMetrics registers the metrics. It fails if their names are registered already.
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
+	all := metric.For(registerer)
 	m := &Metrics{
-		writes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dra_steward_patch_status_writes_total",
-			Help: "Writes of the status of ResourceSlicePatches, by result.",
-		}, []string{"result"}),
-		events: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dra_steward_patch_events_total",
-			Help: "Events about ResourceSlicePatches, by result: one for each generation and reason.",
-		}, []string{"result"}),
+		writes: all.Counters("dra_steward_patch_status_writes_total",
+			"Writes of the status of ResourceSlicePatches, by result.", "result"),
+		events: all.Counters("dra_steward_patch_events_total",
+			"Events about ResourceSlicePatches, by result: one for each generation and reason.", "result"),
 	}
-	for _, c := range []prometheus.Collector{m.writes, m.events} {
-		if err := registerer.Register(c); err != nil {
-			return nil, err
-		}
-	}
-	return m, nil
+	return m, all.Err()
 }
 
 func (m *Metrics) wroteStatus(err error) {

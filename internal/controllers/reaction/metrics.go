@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/metric"
 )
 
 // Metrics count what reactions find and do. Reactions are few: administrators write them.
@@ -18,31 +19,19 @@ type Metrics struct {
 
 // NewMetrics registers the metrics.
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
+	all := metric.For(registerer)
 	m := &Metrics{
-		devices: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "dra_steward_reaction_devices",
-			Help: "Devices of DeviceReactions, by reaction and state: waiting (sick, without a drain of the reaction), draining, or drained.",
-		}, []string{"reaction", "state"}),
-		paused: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "dra_steward_reaction_paused_timestamp_seconds",
-			Help: "When a DeviceReaction was paused, by reaction and reason (Brake or Guard); absent while it is not paused.",
-		}, []string{"reaction", "reason"}),
-		proofs: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "dra_steward_reaction_proofs",
-			Help: "Drained devices of DeviceReactions by reaction and state of their proof: running, passed, failed or unprovable; absent for a reaction without spec.prove.",
-		}, []string{"reaction", "state"}),
-		drains: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "dra_steward_reaction_drain_writes_total",
-			Help: "DeviceDrains that reactions created, deleted, or paused and resumed (update), by verb.",
-		}, []string{"verb"}),
+		devices: all.Gauges("dra_steward_reaction_devices",
+			"Devices of DeviceReactions, by reaction and state: waiting (sick, without a drain of the reaction), draining, or drained.", "reaction", "state"),
+		paused: all.Gauges("dra_steward_reaction_paused_timestamp_seconds",
+			"When a DeviceReaction was paused, by reaction and reason (Brake or Guard); absent while it is not paused.", "reaction", "reason"),
+		proofs: all.Gauges("dra_steward_reaction_proofs",
+			"Drained devices of DeviceReactions by reaction and state of their proof: running, passed, failed or unprovable; absent for a reaction without spec.prove.", "reaction", "state"),
+		drains: all.Counters("dra_steward_reaction_drain_writes_total",
+			"DeviceDrains that reactions created, deleted, or paused and resumed (update), by verb.", "verb"),
 		known: map[string]bool{},
 	}
-	for _, collector := range []prometheus.Collector{m.devices, m.paused, m.proofs, m.drains} {
-		if err := registerer.Register(collector); err != nil {
-			return nil, err
-		}
-	}
-	return m, nil
+	return m, all.Err()
 }
 
 func (m *Metrics) did(verb string) {

@@ -5,6 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/metric"
 )
 
 // Metrics show how far rolls have come. Rolls are few: administrators write them.
@@ -15,23 +16,15 @@ type Metrics struct {
 
 // NewMetrics registers the metrics.
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
+	all := metric.For(registerer)
 	m := &Metrics{
-		nodes: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "dra_steward_roll_nodes",
-			Help: "Nodes of DeviceRolls, by roll and state: waiting, in_work, failed, done, or skipped (left out or gone).",
-		}, []string{"roll", "state"}),
-		held: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "dra_steward_roll_held_timestamp_seconds",
-			Help: "When a DeviceRoll was held, by roll and reason of the condition Held; absent while it is not held.",
-		}, []string{"roll", "reason"}),
+		nodes: all.Gauges("dra_steward_roll_nodes",
+			"Nodes of DeviceRolls, by roll and state: waiting, in_work, failed, done, or skipped (left out or gone).", "roll", "state"),
+		held: all.Gauges("dra_steward_roll_held_timestamp_seconds",
+			"When a DeviceRoll was held, by roll and reason of the condition Held; absent while it is not held.", "roll", "reason"),
 		known: map[string]bool{},
 	}
-	for _, collector := range []prometheus.Collector{m.nodes, m.held} {
-		if err := registerer.Register(collector); err != nil {
-			return nil, err
-		}
-	}
-	return m, nil
+	return m, all.Err()
 }
 
 // state reports the status of a roll.
