@@ -70,12 +70,7 @@ func (f *Fleet) Select(q Query) []int {
 }
 
 func (q Query) matches(f *Fleet, d *Device) bool {
-	for _, t := range q.terms {
-		if t.matches(f, d) == t.not {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(q.terms, func(t term) bool { return t.matches(f, d) == t.not })
 }
 
 // matches reports whether a term is true for a device.
@@ -120,21 +115,13 @@ func (t term) matches(f *Fleet, d *Device) bool {
 
 // in reports whether a text contains the value, without regard to case.
 func (t term) in(texts ...string) bool {
-	for _, text := range texts {
-		if strings.Contains(strings.ToLower(text), t.value) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(strings.ToLower(text), t.value) })
 }
 
 func (t term) claims(d *Device, namespaces, names bool) bool {
-	for _, claim := range d.Claims {
-		if namespaces && t.in(claim.Namespace) || names && t.in(claim.Name) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(d.Claims, func(claim *resourceapi.ResourceClaim) bool {
+		return namespaces && t.in(claim.Namespace) || names && t.in(claim.Name)
+	})
 }
 
 func (t term) pairs(labels map[string]string) bool {

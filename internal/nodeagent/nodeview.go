@@ -290,10 +290,7 @@ func claimsOf(pod *corev1.Pod) (names []string) {
 
 // reserved reports whether a claim is reserved for a pod, or for a group of pods.
 func reserved(claim *resourceapi.ResourceClaim, pod types.UID) bool {
-	for _, consumer := range claim.Status.ReservedFor {
-		if consumer.UID == pod || consumer.Resource != "pods" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(claim.Status.ReservedFor, func(consumer resourceapi.ResourceClaimConsumerReference) bool {
+		return consumer.UID == pod || consumer.Resource != "pods"
+	})
 }

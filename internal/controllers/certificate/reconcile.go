@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -198,12 +199,7 @@ func (r *Rotator) configurations() (*admissionv1.ValidatingWebhookConfiguration,
 
 // trusted reports whether all webhooks have the bundle.
 func trusted(hooks []hook, bundle []byte) bool {
-	for _, h := range hooks {
-		if !bytes.Equal(h.bundle, bundle) {
-			return false
-		}
-	}
-	return len(hooks) > 0
+	return !slices.ContainsFunc(hooks, func(h hook) bool { return !bytes.Equal(h.bundle, bundle) }) && len(hooks) > 0
 }
 
 // announce puts the authorities into every caBundle that lacks them. Nothing else of a

@@ -3,6 +3,7 @@ package materialize
 import (
 	"fmt"
 	"iter"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -119,12 +120,7 @@ func (m *Merger) all() []*patch.Patch {
 }
 
 func (m *Merger) classChanged() bool {
-	for _, c := range m.compiled {
-		if m.classOf(c.patch.Object) != c.class {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(m.compiled, func(c compiled) bool { return m.classOf(c.patch.Object) != c.class })
 }
 
 func (m *Merger) classOf(object *v1alpha1.ResourceSlicePatch) *resourceapi.DeviceClass {

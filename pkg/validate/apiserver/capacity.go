@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"math"
+	"slices"
 	"strconv"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -295,12 +296,7 @@ func (s steps) before137() field.ErrorList {
 }
 
 func (s steps) any(is func(resource.Quantity) bool) bool {
-	for _, number := range s.numbers {
-		if number.Quantity != nil && is(number.DeepCopy()) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.numbers, func(number namedQuantity) bool { return number.Quantity != nil && is(number.DeepCopy()) })
 }
 
 // unsuitable reports the numbers for which why returns a reason.

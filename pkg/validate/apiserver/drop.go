@@ -61,12 +61,7 @@ func (d Drops[T]) Unknown(profile Profile) (fields []string) {
 // Threatens reports whether an API server of profile removes fields that obj uses, unless
 // the stored object uses them too.
 func (d Drops[T]) Threatens(obj T, profile Profile) bool {
-	for _, drop := range d {
-		if drop.why(profile) != "" && drop.in(profile) && drop.Uses(obj) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(d, func(drop Drop[T]) bool { return drop.why(profile) != "" && drop.in(profile) && drop.Uses(obj) })
 }
 
 // in reports whether an API server of the profile's minor removes the fields.
