@@ -24,7 +24,6 @@ finalizer. Without it the devices stay allocated after the pod is gone, and a de
 disappears while a pod still uses its devices. The stock scheduler adds it before it
 allocates. Any other allocator has to add it to metadata.finalizers first, with an update of
 the claim itself: a status update cannot change metadata.`,
-		Category: Gap,
 		Upstream: "no version checks it",
 		Source:   "KEP-4381, resourceapi.Finalizer",
 		Check:    allocationFinalizer,
@@ -38,7 +37,6 @@ so an allocator that writes other tolerations decides which pods stay on a broke
 
 The chart sends an allocation to the webhook only if the finalizer is missing, so that the
 scheduler is not delayed; lint checks every claim.`,
-		Category: Gap,
 		Upstream: "checks each toleration, not its origin",
 		Source:   "KEP-5055, DeviceRequestAllocationResult.Tolerations",
 		Check:    allocationTolerations,
@@ -52,7 +50,6 @@ requested.
 
 The chart sends an allocation to the webhook only if the finalizer is missing, so that the
 scheduler is not delayed; lint checks every claim.`,
-		Category: Gap,
 		Upstream: "checks neither",
 		Source:   "KEP-4381, DeviceAllocationResult.Results",
 		Check:    allocationDevices,
@@ -68,7 +65,6 @@ to publish.
 
 The webhook in a cluster does not read claims; lint --existing finds a device that another
 claim holds.`,
-		Category:    Gap,
 		Severity:    Warning, // What else exists may change between the allocation and our look.
 		CrossObject: true,
 		Upstream:    "checks neither",

@@ -24,7 +24,6 @@ An allocation holds at most 32 devices. The API server stores a claim that reque
 and its pod stays pending indefinitely. For a request with alternatives the smallest one
 counts; allocationMode All counts as one device, because the number is not known. The site
 limit is devicesPerClaim.`,
-		Category: Gap,
 		Upstream: "no version checks it; the allocator fails with \"exceeds the claim limit\"",
 		Source:   "KEP-4381, AllocationResultsMaxSize",
 		Check:    claimDevicesMax,
@@ -37,7 +36,6 @@ The API documents this limit and no API server enforces it: a claim with 1000 to
 is stored. The scheduler copies them into the result for every allocated device and compares
 each with every taint of every device, so one claim can slow down scheduling for all. The
 site limit is tolerationsPerRequest.`,
-		Category: Gap,
 		Upstream: "documents it, enforces it in no version (1.34 to 1.37)",
 		Source:   "KEP-5055, DeviceTolerationsMaxLength",
 		Check:    requestTolerationsMax,
@@ -49,7 +47,6 @@ site limit is tolerationsPerRequest.`,
 The API documents this, and no API server checks it. With Equal, the default operator, the
 toleration {} tolerates every taint without a value: most of the taints that drivers set on
 broken devices. Name the key, or write operator: Exists to tolerate every taint.`,
-		Category: Gap,
 		Upstream: "documents it, checks it in no version (1.34 to 1.37)",
 		Source:   "KEP-5055, DeviceToleration.Key, resourceclaim.ToleratesTaint",
 		Check:    tolerationEmptyKey,
@@ -60,7 +57,6 @@ broken devices. Name the key, or write operator: Exists to tolerate every taint.
 
 With another effect, or an empty one, it is ignored: the toleration has no end. A negative number
 evicts immediately. It only warns, because the API documents both.`,
-		Category: Gap,
 		Severity: Warning,
 		Upstream: "accepts everything; pods are refused for the same",
 		Source:   "KEP-5055, DeviceToleration.TolerationSeconds",
@@ -75,7 +71,6 @@ longer, sets what is missing, and expands an empty effect, which includes NoExec
 whatever its tolerationSeconds are. A write that it did not change, because it was down or because
 the change found no room, is refused. What is stored stays, and so do claims that the claim
 controller copies from a template.`,
-		Category: Gap,
 		Upstream: "has no maximum",
 		Source:   "KEP-5055, DeviceToleration.TolerationSeconds",
 		Check:    tolerationSecondsMax,
@@ -85,7 +80,6 @@ controller copies from a template.`,
 		Doc: `A constraint has matchAttribute or distinctAttribute, not both.
 
 With both, the allocator ignores distinctAttribute. Write two constraints.`,
-		Category: Gap,
 		Upstream: "documents one of them, accepts both",
 		Source:   "KEP-4381, DeviceConstraint, +oneOf=ConstraintType",
 		Check:    constraintOneAttribute,
@@ -96,7 +90,6 @@ With both, the allocator ignores distinctAttribute. Write two constraints.`,
 
 The API server accepts a name such as a/b/c, and no device can have it: the claim is
 never allocated.`,
-		Category: Gap,
 		Upstream: "accepts it; upstream notes it as incomplete",
 		Source:   "validateQualifiedName in pkg/apis/resource/validation",
 		Check:    constraintAttributeSlashes,
@@ -107,7 +100,6 @@ never allocated.`,
 
 The API server checks neither name nor quantity. A request with a name that no device can
 have is never satisfied.`,
-		Category: Gap,
 		Upstream: "checks nothing in any version",
 		Source:   "KEP-5075, CapacityRequirements",
 		Check:    requestCapacity,
@@ -118,7 +110,6 @@ have is never satisfied.`,
 
 A claim without requests is allocated no device; its pod starts without one. It only warns,
 because nothing fails.`,
-		Category: Gap,
 		Severity: Warning,
 		Upstream: "accepts it",
 		Source:   "KEP-4381, DeviceClaim.Requests",
@@ -127,7 +118,6 @@ because nothing fails.`,
 	{
 		ID:       "selector-constant",
 		Doc:      constantDoc,
-		Category: Gap,
 		Severity: Warning,
 		Upstream: "accepts it",
 		Source:   "KEP-4381, CELDeviceSelector.Expression",
@@ -139,7 +129,6 @@ because nothing fails.`,
 
 A claim for a class that does not exist stays pending until the class is created; with a
 typing error, indefinitely. It only warns, because the class can be created later.`,
-		Category:    Gap,
 		Severity:    Warning,
 		CrossObject: true,
 		Upstream:    "does not check",
@@ -319,7 +308,6 @@ value leaves the pod in ContainerCreating. A JSON Schema for each kind of parame
 the error earlier, with its position. Schemas for some drivers come with dra-steward
 (policies/parameters); a site can add more (opaqueParameters.schemas in the configuration,
 lint --schemas). A duplicate key is an error, too.`,
-		Category: Gap,
 		Upstream: "accepts any JSON object",
 		Source:   "the API of the driver, as its schema says",
 		Check: func(configs walk.ConfigWalk, c Pass) field.ErrorList {
@@ -333,7 +321,6 @@ lint --schemas). A duplicate key is an error, too.`,
 Drivers with strict decoding refuse an unknown field when the pod starts; others ignore it.
 It only warns, because a driver that is newer than the schema can know the field. A site
 that rules this out sets the rule to error.`,
-		Category: Gap,
 		Severity: Warning,
 		Upstream: "accepts any JSON object",
 		Source:   "the API of the driver, as its schema says",
@@ -349,7 +336,6 @@ The schemas that come with dra-steward list the choices of a release of the driv
 warns, because a newer driver can have more choices with the same apiVersion. A site that rules
 this out sets the rule to error. In a schema of the site itself the list is complete, and
 another value violates parameters-value.`,
-		Category: Gap,
 		Severity: Warning,
 		Upstream: "accepts any JSON object",
 		Source:   "the API of the driver, as its schema says",
@@ -363,7 +349,6 @@ another value violates parameters-value.`,
 
 There are schemas for the driver, but not for this apiVersion and kind. It only warns,
 because a driver that is newer than the schemas can have more kinds.`,
-		Category: Gap,
 		Severity: Warning,
 		Upstream: "accepts any JSON object",
 		Source:   "the API of the driver, as its schemas say",
@@ -378,7 +363,6 @@ because a driver that is newer than the schemas can have more kinds.`,
 Off by default. A site can enable it to find every configuration that cannot be checked, or
 to allow only drivers with a schema. The policy DRA-CLAIM-005 checks that the driver exists
 in the cluster.`,
-		Category: Gap,
 		Severity: Off,
 		Upstream: "accepts any driver",
 		Source:   "KEP-4381, OpaqueDeviceConfiguration.Driver",

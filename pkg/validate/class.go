@@ -28,7 +28,6 @@ var classGaps = Table[*resourceapi.DeviceClass]{
 
 A class without a selector selects every device of every driver: a claim for it can get a
 GPU or a network card. It only warns, because that works in a cluster with one driver.`,
-		Category: Gap,
 		Severity: Warning,
 		Upstream: "accepts it",
 		Source:   "KEP-4381, DeviceClassSpec.Selectors",
@@ -43,7 +42,6 @@ GPU or a network card. It only warns, because that works in a cluster with one d
 	{
 		ID:       "selector-constant",
 		Doc:      constantDoc,
-		Category: Gap,
 		Severity: Warning,
 		Upstream: "accepts it",
 		Source:   "KEP-4381, CELDeviceSelector.Expression",
@@ -59,7 +57,6 @@ With two classes for one extended resource name the newer class wins; of two wit
 age, the first by name. A pod that requests the resource gets other devices as soon as a
 class is added. It only warns, because two classes exist for a moment while one replaces the
 other.`,
-		Category:    Gap,
 		Severity:    Warning,
 		CrossObject: true,
 		Upstream:    "does not check",

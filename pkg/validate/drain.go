@@ -93,7 +93,6 @@ var drainGaps = Table[*v1alpha1.DeviceDrain]{
 		Doc: `The devices of a drain have valid names of drivers, pools and devices, each once.
 
 No device can ever have any other name.`,
-		Category: Gap,
 		Upstream: "checks the lengths only",
 		Source:   drainPage + "Which devices",
 		Check:    drainDeviceNames,
@@ -104,7 +103,6 @@ No device can ever have any other name.`,
 
 The environment and the limits are those of the selectors of claims. A drain with an
 expression that does not compile drains nothing.`,
-		Category: Gap,
 		Upstream: "checks the length only",
 		Source:   drainPage + "Which devices; CELSelectorExpressionMaxLength, CELSelectorExpressionMaxCost",
 		Check:    drainExpression,
@@ -115,7 +113,6 @@ expression that does not compile drains nothing.`,
 
 The drain creates DeviceTaintRules with this taint. The API server refuses any other form,
 so the drain could not cordon its devices.`,
-		Category: Gap,
 		Upstream: "checks the lengths only",
 		Source:   drainPage + "Cordon; KEP-5055, DeviceTaint",
 		Check:    drainCordon,
@@ -125,7 +122,6 @@ so the drain could not cordon its devices.`,
 		Doc: `A deadline has either a time or a duration, and the duration is positive.
 
 With a deadline in the past the drain would end before it starts.`,
-		Category: Gap,
 		Upstream: "checks that exactly one is set",
 		Source:   drainPage + "The deadline",
 		Check:    drainDeadline,
@@ -135,7 +131,6 @@ With a deadline in the past the drain would end before it starts.`,
 		Doc: `The time zone of a window exists.
 
 A drain evicts no pods while it has a window whose time zone the controller does not know.`,
-		Category: Gap,
 		Upstream: "checks the length only",
 		Source:   drainPage + "Windows",
 		Check:    drainTimeZone,
@@ -147,7 +142,6 @@ A drain evicts no pods while it has a window whose time zone the controller does
 A drain of a device that no slice has does no harm, and is usually a mistake. A selector that
 matches nothing waits for the first device. It only warns, because drivers can publish other
 devices later.`,
-		Category:    Gap,
 		Severity:    Warning,
 		CrossObject: true,
 		Upstream:    "does not check",

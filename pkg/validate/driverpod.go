@@ -68,7 +68,6 @@ pod garbage collector, the node-lifecycle and taint-eviction controllers and the
 controller. A site sets a deadline, and the users who can delete a pod that has the annotation
 dra-steward.io/driver-pod-may-end with a reason (driverPods in the configuration). The API
 server sends only pods that the chart lists (driverPods.pods).`,
-		Category: Gap,
 		Upstream: "ends the pod of a driver while pods that need it run",
 		Source:   "KEP-4381, NodeUnprepareResources",
 		Check:    driverPodInUse,

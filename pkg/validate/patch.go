@@ -31,7 +31,6 @@ var patchGaps = Table[*v1alpha1.ResourceSlicePatch]{
 		Doc: `A string or version in a patch has at most 64 bytes, and a version is a semantic version.
 
 Every expression fails for a device with an invalid version attribute.`,
-		Category: Gap,
 		Upstream: "refuses more than 64 characters, which may be more bytes; does not check versions",
 		Source:   "DeviceAttributeMaxValueLength, DeviceAttribute.VersionValue",
 		Check:    patchValueForm,
@@ -43,7 +42,6 @@ Every expression fails for a device with an invalid version attribute.`,
 The default and the values of the policy are within the capacity and consistent; see the rules
 whose names begin with capacity. No amount is negative. The scheduler cannot calculate with
 a negative amount or a step of 0: in a stored patch, such a capacity is ignored.`,
-		Category: Gap,
 		Upstream: "does not check",
 		Source:   "KEP-5075, CapacityRequestPolicy",
 		Check:    patchCapacityPolicy,
@@ -53,7 +51,6 @@ a negative amount or a step of 0: in a stored patch, such a capacity is ignored.
 		Doc: `The filter of a patch has valid names of class, driver, pool and device.
 
 A name that no object can have never selects anything.`,
-		Category: Gap,
 		Upstream: "checks the lengths only",
 		Source:   "KEP-5027, DevicePatchFilter",
 		Check:    patchFilterNames,
@@ -64,7 +61,6 @@ A name that no object can have never selects anything.`,
 
 The environment and the limits are those of the selectors of claims. A patch with an
 expression that does not compile applies to no device.`,
-		Category: Gap,
 		Upstream: "checks the length only",
 		Source:   "KEP-5027, Merging; CELSelectorExpressionMaxLength, CELSelectorExpressionMaxCost",
 		Check:    patchExpression,
@@ -75,7 +71,6 @@ expression that does not compile applies to no device.`,
 
 Until the class exists, the patch applies to no device. It only warns, because the class can
 be created later.`,
-		Category:    Gap,
 		Severity:    Warning,
 		CrossObject: true,
 		Upstream:    "does not check",
@@ -91,7 +86,6 @@ another attribute or capacity, if another patch wins, if the driver's value has 
 type, so that the expressions of claims can fail, or if a capacity and its request policy
 contradict each other. It only warns, because drivers can publish other devices later. It
 tries at most 10000 devices, and fewer if the expressions are costly.`,
-		Category:    Gap,
 		Severity:    Warning,
 		CrossObject: true,
 		Upstream:    "does not check",

@@ -38,7 +38,7 @@ type Deleters struct {
 }
 
 // PodDeletions returns the rules for deletions of pods.
-func PodDeletions() Table[*PodDeletion] { return slices.Clone(podDeletionGaps) }
+func PodDeletions() Table[*PodDeletion] { return gaps(podDeletionGaps) }
 
 var podDeletionGaps = Table[*PodDeletion]{{
 	ID: "pod-force-deletion",
@@ -53,7 +53,6 @@ scheduled or have finished, pods with terminationGracePeriodSeconds 0, shared de
 adminAccess. A site configures who else can do it (forceDeletion.users and
 forceDeletion.groups in the configuration); nothing in the pod can. The API server sends such
 deletions to the webhook only if forceDeletion.enabled of the chart is set.`,
-	Category: Gap,
 	Upstream: "allows every user that can delete a pod to delete it by force",
 	Source:   "KEP-4381, ResourceClaimStatus.ReservedFor; kubernetes issue 141471",
 	Check:    podForceDeletion,

@@ -21,7 +21,6 @@ var poolGaps = Table[*resourceapi.ResourceSlice]{
 
 Two slices of one generation with a device of the same name make the whole pool
 invalid: nothing in it is allocated. ` + poolWarns,
-		Category:    Gap,
 		Severity:    Warning,
 		CrossObject: true,
 		Upstream:    "checks one slice only; the allocator refuses the pool",
@@ -34,7 +33,6 @@ invalid: nothing in it is allocated. ` + poolWarns,
 
 Two slices of one generation with a set of the same name make the whole pool invalid:
 nothing in it is allocated. ` + poolWarns,
-		Category:    Gap,
 		Severity:    Warning,
 		CrossObject: true,
 		Upstream:    "checks one slice only; the allocator refuses the pool",
@@ -47,7 +45,6 @@ nothing in it is allocated. ` + poolWarns,
 
 A device that refers to a set or counter that does not exist, or needs more than the
 set holds, can never be allocated. The rule checks complete pools. ` + poolWarns,
-		Category:    Gap,
 		Severity:    Warning,
 		CrossObject: true,
 		Upstream:    "checks one slice only since 1.35",
@@ -61,7 +58,6 @@ set holds, can never be allocated. The rule checks complete pools. ` + poolWarns
 A pool with fewer slices than resourceSliceCount is incomplete, and none of its devices is
 allocated. With more slices of one generation, or with different counts, it never becomes
 complete. ` + poolWarns,
-		Category:    Gap,
 		Severity:    Warning,
 		CrossObject: true,
 		Upstream:    "checks one slice only",
@@ -74,7 +70,6 @@ complete. ` + poolWarns,
 
 Consumers read the newest generation only and ignore the devices of older slices. While a
 driver updates its pool, old slices exist for a moment. ` + poolWarns,
-		Category:    Gap,
 		Severity:    Warning,
 		CrossObject: true,
 		Upstream:    "accepts every generation, a smaller one too",

@@ -26,7 +26,6 @@ var reactionGaps = Table[*v1alpha1.DeviceReaction]{
 
 No taint has any other key or value, and no device another driver or pool: the reaction never
 acts.`,
-		Category: Gap,
 		Upstream: "checks the lengths only",
 		Source:   reactionPage + "When",
 		Check:    reactionNames,
@@ -37,7 +36,6 @@ acts.`,
 
 The environment and the limits are those of the selectors of claims. While an expression does not
 compile, the reaction does nothing.`,
-		Category: Gap,
 		Upstream: "checks the length only",
 		Source:   reactionPage + "When; CELSelectorExpressionMaxLength, CELSelectorExpressionMaxCost",
 		Check: func(r *v1alpha1.DeviceReaction, c Pass) field.ErrorList {
@@ -61,7 +59,6 @@ compile, the reaction does nothing.`,
 
 The reaction sets the claim, the ServiceAccount, the node and the restart policy of the pods: a template
 that sets them, too, expects something else than it gets.`,
-		Category: Gap,
 		Upstream: "does not check",
 		Source:   reactionPage + "Prove",
 		Check:    reactionTemplate,
@@ -71,7 +68,6 @@ that sets them, too, expects something else than it gets.`,
 		Doc: `The time zone of a window of a reaction exists.
 
 Its drains evict no pods while they have a window whose time zone the controller does not know.`,
-		Category: Gap,
 		Upstream: "checks the length only",
 		Source:   reactionPage + "Then",
 		Check: func(r *v1alpha1.DeviceReaction, _ Pass) field.ErrorList {
@@ -83,7 +79,6 @@ Its drains evict no pods while they have a window whose time zone the controller
 		Doc: `The deadline of a reaction is positive.
 
 Its drains would end before they start.`,
-		Category: Gap,
 		Upstream: "does not check",
 		Source:   reactionPage + "Then",
 		Check: func(r *v1alpha1.DeviceReaction, _ Pass) field.ErrorList {

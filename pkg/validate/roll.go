@@ -22,7 +22,6 @@ var rollGaps = Table[*v1alpha1.DeviceRoll]{
 		Doc: `The names in a roll can be those of drivers, namespaces, labels, conditions and annotations.
 
 No object has any other name, so that the roll never begins, or waits without limit.`,
-		Category: Gap,
 		Upstream: "checks the lengths only",
 		Source:   rollPage + "Settings",
 		Check:    rollNames,
@@ -32,7 +31,6 @@ No object has any other name, so that the roll never begins, or waits without li
 		Doc: `The time zone of a window of a roll exists.
 
 A roll begins no node while it has a window whose time zone the controller does not know.`,
-		Category: Gap,
 		Upstream: "checks the length only",
 		Source:   rollPage + "Settings",
 		Check: func(r *v1alpha1.DeviceRoll, _ Pass) field.ErrorList {
@@ -44,7 +42,6 @@ A roll begins no node while it has a window whose time zone the controller does 
 		Doc: `The deadline of the drains of a roll is positive.
 
 They would end before they start.`,
-		Category: Gap,
 		Upstream: "does not check",
 		Source:   rollPage + "Settings",
 		Check: func(r *v1alpha1.DeviceRoll, _ Pass) field.ErrorList {

@@ -33,7 +33,7 @@ type Rule[T any] struct {
 	// Doc explains the rule. Its first line is a sentence by itself; after an
 	// empty line follows why the rule exists.
 	Doc string
-	// Category is where the rule runs.
+	// Category is where the rule runs. [gaps] sets that of gap rules.
 	Category Category
 	// Severity is the effect of a finding on a write unless the site decides otherwise. Doc
 	// explains why a rule only warns.

@@ -251,7 +251,6 @@ func selectorDevices[T any](check func(T, Pass) field.ErrorList) Rule[T] {
 	return Rule[T]{
 		ID:          "selector-devices",
 		Doc:         selectorDevicesDoc,
-		Category:    Gap,
 		Severity:    Warning,
 		CrossObject: true,
 		Upstream:    "compiles the expression; only the scheduler evaluates it",

@@ -37,7 +37,6 @@ The token of a pod contains the node of the pod. A driver that writes slices for
 node can publish devices that do not exist there, or remove those of another pod. The API
 server restricts only kubelets to their nodes. It only warns, because one pod can publish
 for many nodes; set it to error if every driver runs on its nodes.`,
-		Category: Gap,
 		Severity: Warning,
 		Upstream: "restricts kubelets (NodeRestriction), not drivers",
 		Source:   "KEP-4381, ResourceSliceSpec.NodeName; KEP-4193, " + nodeNameExtra,
@@ -51,7 +50,6 @@ RBAC cannot restrict write access to the ResourceSlices of one driver. A site na
 and groups of a driver (drivers.<name>.users, drivers.<name>.groups in the configuration).
 The rule does not check drivers that the site does not name. An update by the garbage collector or
 the storage version migrator that changes neither the spec nor the annotations is no publication.`,
-		Category: Gap,
 		Upstream: "allows every user with write access to slices to write those of any driver",
 		Source:   "KEP-4381, ResourceSliceSpec.Driver",
 		Check:    sliceDriverAuthor,
@@ -66,7 +64,6 @@ not exist and taints that evict pods. An identity is a user name, such as that o
 the node of its pod; all kubelets are one. The rule never denies, because the webhook only
 knows the writes since its start. It does not check drivers whose identities the site names
 (drivers.<name>.users): slice-driver-author does.`,
-		Category:    Gap,
 		Severity:    Warning,
 		CrossObject: true,
 		Upstream:    "allows every user with write access to slices to write those of any driver",
@@ -146,7 +143,6 @@ var sliceGaps = Table[*resourceapi.ResourceSlice]{
 Which of two with different values or times counts is undefined: consumers read both, and
 one that merges taints by key and effect loses one. It only warns, because the API documents
 no such rule.`,
-		Category: Gap,
 		Severity: Warning,
 		Upstream: "accepts it",
 		Source:   "KEP-5055, Device.Taints; node taints are unique by key and effect",
@@ -158,7 +154,6 @@ no such rule.`,
 
 The API server accepts a name such as a/b/c, and neither a selector nor a constraint can
 refer to it.`,
-		Category: Gap,
 		Upstream: "accepts it; upstream notes it as incomplete",
 		Source:   "validateQualifiedName in pkg/apis/resource/validation",
 		Check:    attributeNameSlashes,
@@ -170,7 +165,6 @@ refer to it.`,
 A name without a domain belongs to the driver's domain, so memory and
 gpu.example.com/memory of the driver gpu.example.com are the same. Which value a selector
 reads is undefined. It only warns, because the API documents no such rule.`,
-		Category: Gap,
 		Severity: Warning,
 		Upstream: "accepts it",
 		Source:   "KEP-4381, QualifiedName",
@@ -182,7 +176,6 @@ reads is undefined. It only warns, because the API documents no such rule.`,
 
 A device that consumes a negative amount frees capacity that does not exist, and a set with
 a negative counter makes every device that uses it impossible to allocate.`,
-		Category: Gap,
 		Upstream: "accepts every quantity",
 		Source:   "KEP-4815, Counter, DeviceCapacity",
 		Check:    counterNegative,
@@ -193,7 +186,6 @@ a negative counter makes every device that uses it impossible to allocate.`,
 
 The API server checks that for the selector of a slice and not for the selector of a
 device; the allocator fails on a device with several terms.`,
-		Category: Gap,
 		Upstream: "accepts several terms; the allocator answers with an error",
 		Source:   "KEP-4815, Device.NodeSelector",
 		Check:    deviceNodeSelectorTerms,
@@ -297,7 +289,6 @@ var taintGaps = Table[walk.Taints]{
 tolerationSeconds count from timeAdded, so a time in the future delays the eviction. Clocks
 differ, so up to one minute is no finding. It only warns, because a driver with a wrong clock
 still has to publish its devices.`,
-		Category: Gap,
 		Severity: Warning,
 		Upstream: "accepts every time",
 		Source:   "KEP-5055, DeviceTaint.TimeAdded",

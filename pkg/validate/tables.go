@@ -14,13 +14,13 @@ import (
 // ResourceSlice returns the rules for ResourceSlices. Append yours to sliceGaps and put
 // its examples into examples/<ID>.txtar.
 func ResourceSlice() Table[*resourceapi.ResourceSlice] {
-	return slices.Concat(mirrored(apiserver.ResourceSlice()), sliceLimits, sliceGaps, lift(sliceTaints, taintGaps), poolGaps, authorGaps)
+	return slices.Concat(mirrored(apiserver.ResourceSlice()), sliceLimits, gaps(sliceGaps, lift(sliceTaints, taintGaps), poolGaps, authorGaps))
 }
 
 // DeviceTaintRule returns the rules for DeviceTaintRules. A rule that holds for the
 // taints in slices as well belongs in taintGaps.
 func DeviceTaintRule() Table[*resourceapi.DeviceTaintRule] {
-	return slices.Concat(mirrored(apiserver.DeviceTaintRule()), taintRuleGaps, lift(ruleTaint, taintGaps))
+	return slices.Concat(mirrored(apiserver.DeviceTaintRule()), gaps(taintRuleGaps, lift(ruleTaint, taintGaps)))
 }
 
 // DeviceTaintRuleStatus returns the rules for the status of a DeviceTaintRule.
@@ -55,7 +55,7 @@ func ResourceClaimTemplate() Table[*resourceapi.ResourceClaimTemplate] {
 
 // ResourceClaimStatus returns the rules for the status of a ResourceClaim.
 func ResourceClaimStatus() Table[*resourceapi.ResourceClaim] {
-	return slices.Concat(mirrored(apiserver.ResourceClaimStatus()), allocationGaps)
+	return slices.Concat(mirrored(apiserver.ResourceClaimStatus()), gaps(allocationGaps))
 }
 
 // DeviceClass returns the rules for DeviceClasses.
@@ -63,33 +63,42 @@ func DeviceClass() Table[*resourceapi.DeviceClass] {
 	configs := func(class *resourceapi.DeviceClass, c Pass) walk.ConfigWalk {
 		return walk.ClassConfigs(class, c.walks)
 	}
-	return slices.Concat(mirrored(apiserver.DeviceClass()), lift(configs, parameterRules), classGaps)
+	return slices.Concat(mirrored(apiserver.DeviceClass()), gaps(lift(configs, parameterRules), classGaps))
 }
 
 // ResourceSlicePatch returns the rules for ResourceSlicePatches.
 func ResourceSlicePatch() Table[*v1alpha1.ResourceSlicePatch] {
-	return slices.Concat(mirrored(apiserver.ResourceSlicePatch()), patchGaps)
+	return slices.Concat(mirrored(apiserver.ResourceSlicePatch()), gaps(patchGaps))
 }
 
 // DeviceDrain returns the rules for DeviceDrains.
 func DeviceDrain() Table[*v1alpha1.DeviceDrain] {
-	return slices.Concat(mirrored(apiserver.DeviceDrain()), drainGaps)
+	return slices.Concat(mirrored(apiserver.DeviceDrain()), gaps(drainGaps))
 }
 
 // DeviceRoll returns the rules for DeviceRolls.
 func DeviceRoll() Table[*v1alpha1.DeviceRoll] {
-	return slices.Concat(mirrored(apiserver.DeviceRoll()), rollGaps)
+	return slices.Concat(mirrored(apiserver.DeviceRoll()), gaps(rollGaps))
 }
 
 // DeviceReaction returns the rules for DeviceReactions.
 func DeviceReaction() Table[*v1alpha1.DeviceReaction] {
-	return slices.Concat(mirrored(apiserver.DeviceReaction()), reactionGaps)
+	return slices.Concat(mirrored(apiserver.DeviceReaction()), gaps(reactionGaps))
 }
 
 // ownClaimRules are the gap rules that claims and templates share.
 func ownClaimRules() Table[walk.ClaimSpec] {
 	configs := func(spec walk.ClaimSpec, c Pass) walk.ConfigWalk { return spec.CheckedConfigs(c.walks) }
-	return slices.Concat(claimGaps, lift(configs, parameterRules))
+	return gaps(claimGaps, lift(configs, parameterRules))
+}
+
+// gaps joins tables of gap rules.
+func gaps[T any](tables ...Table[T]) Table[T] {
+	all := slices.Concat(tables...)
+	for i := range all {
+		all[i].Category = Gap
+	}
+	return all
 }
 
 // onceStored makes rules that the API server runs on the creation of a claim only: its

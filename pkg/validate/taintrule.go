@@ -21,7 +21,6 @@ every pod that uses a device, in all namespaces, whatever its priority. Name a d
 or device. If you do mean every device, set the annotation
 dra-steward.io/acknowledged-impact to the maximum number of pods (pods<=120); the guard of
 the webhook counts them.`,
-		Category: Gap,
 		Upstream: "accepts it in 1.34 to 1.37; warns after 1.37",
 		Source:   "KEP-5055, DeviceTaintSelector; kubernetes issue 141422",
 		Check:    taintRuleEverything,
@@ -33,7 +32,6 @@ the webhook counts them.`,
 Drivers choose the names of pools and devices, often the name of the node and gpu-0, so the
 rule also taints devices of other drivers. It only warns, because that can be the intention:
 all devices of a node.`,
-		Category: Gap,
 		Severity: Warning,
 		Upstream: "accepts it",
 		Source:   "KEP-5055, DeviceTaintSelector",
@@ -46,7 +44,6 @@ all devices of a node.`,
 The annotation dra-steward.io/acknowledged-impact limits the impact of a rule with effect
 NoExecute, such as pods<=120,namespaces<=4. The keys are devices, claims, pods and
 namespaces, each at most once. An annotation with another form acknowledges nothing.`,
-		Category: Gap,
 		Upstream: "does not know it",
 		Source:   "the guard of dra-steward",
 		Check:    taintRuleAcknowledgement,
@@ -58,7 +55,6 @@ namespaces, each at most once. An annotation with another form acknowledges noth
 The controller deletes a rule at the time in its annotation dra-steward.io/expires, such as
 2026-12-31T18:00:00Z. With any other text the rule stays, and only the log of the controller
 says so. It only warns, because the taint takes effect without it.`,
-		Category: Gap,
 		Severity: Warning,
 		Upstream: "does not know it",
 		Source:   "the controller ruleexpiry of dra-steward",

@@ -15,10 +15,7 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/validate/internal/walk"
 )
 
-const (
-	drainServer = "the same, by the schema of the CustomResourceDefinition"
-	drainSource = "docs/drain.md, "
-)
+const drainSource = "docs/drain.md, "
 
 var drainSpec = field.NewPath("spec")
 
@@ -29,8 +26,7 @@ var drainMirror = Table[*v1alpha1.DeviceDrain]{
 		Doc: `The name of a drain has at most 63 bytes.
 
 The name is a label value on the rules that cordon its devices.`,
-		Upstream: drainServer,
-		Source:   drainSource + "Cordon",
+		Source: drainSource + "Cordon",
 		Check: func(d *v1alpha1.DeviceDrain, _ Pass) field.ErrorList {
 			return form.TooLong(field.NewPath("metadata", "name"), len(d.Name), validation.LabelValueMaxLength)
 		},
@@ -41,36 +37,32 @@ The name is a label value on the rules that cordon its devices.`,
 
 A drain of all devices of a cluster is not supported: name a driver or a pool, or write an
 expression.`,
-		Upstream: drainServer,
-		Source:   drainSource + "Which devices",
-		Check:    drainSelection,
+		Source: drainSource + "Which devices",
+		Check:  drainSelection,
 	},
 	{
 		ID: "drain-immutable",
 		Doc: `The devices of a drain and the taint that cordons them do not change.
 
 The selection is resolved once. Create another drain for other devices.`,
-		Upstream: drainServer,
-		Source:   drainSource + "Which devices",
-		Update:   drainImmutable,
+		Source: drainSource + "Which devices",
+		Update: drainImmutable,
 	},
 	{
 		ID: "drain-selectors",
 		Doc: `The selector of a drain has at most 32 expressions, and each is a CEL expression.
 
 No other form of selector exists yet; a selector without cel selects nothing.`,
-		Upstream: drainServer,
-		Source:   drainSource + "Which devices; DeviceSelectorsMaxSize",
-		Check:    drainSelectors,
+		Source: drainSource + "Which devices; DeviceSelectorsMaxSize",
+		Check:  drainSelectors,
 	},
 	{
 		ID: "drain-bounds",
 		Doc: `The rate and the limits of a drain are at least 1, and the rate at most 6000 per minute.
 
 A limit of 0 would evict no pod: pause the drain instead.`,
-		Upstream: drainServer,
-		Source:   drainSource + "Rate, limits and order",
-		Check:    drainBounds,
+		Source: drainSource + "Rate, limits and order",
+		Check:  drainBounds,
 	},
 	{
 		ID: "drain-choices",
@@ -79,9 +71,8 @@ A limit of 0 would evict no pod: pause the drain instead.`,
 order lists Priority and OwnerSpread, each at most once; podsWithoutController is Keep or
 Evict; via is Eviction or EvictionRequest; atEnd is Hold or Uncordon; deadline.action is
 Keep, Delete or Fail.`,
-		Upstream: drainServer,
-		Source:   drainSource + "Rate, limits and order",
-		Check:    drainChoices,
+		Source: drainSource + "Rate, limits and order",
+		Check:  drainChoices,
 	},
 	{
 		ID: "drain-windows",
@@ -89,14 +80,9 @@ Keep, Delete or Fail.`,
 
 days lists Monday to Sunday, each at most once; from and to are HH:MM. The window ends on the
 next day unless to is later than from.`,
-		Upstream: drainServer,
-		Source:   drainSource + "Windows",
-		Check:    drainWindows,
+		Source: drainSource + "Windows",
+		Check:  drainWindows,
 	},
-}
-
-func drainMetadata(d *v1alpha1.DeviceDrain) metadata {
-	return metadata{ObjectMeta: &d.ObjectMeta, numbered: true, named: true}
 }
 
 func drainSelection(d *v1alpha1.DeviceDrain, _ Pass) (errs field.ErrorList) {

@@ -14,10 +14,7 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/validate/internal/walk"
 )
 
-const (
-	patchServer = "the same, by the schema of the CustomResourceDefinition"
-	patchSource = "KEP-5027, "
-)
+const patchSource = "KEP-5027, "
 
 var patchDevices = field.NewPath("spec", "devices")
 
@@ -29,18 +26,16 @@ var patchMirror = Table[*v1alpha1.ResourceSlicePatch]{
 
 A DNS subdomain of at most 63 bytes, a slash, and a C identifier of at most 32 bytes.
 A patch can apply to devices of several drivers, so a name needs its domain.`,
-		Upstream: patchServer,
-		Source:   patchSource + "DevicePatch.Attributes, FullyQualifiedName",
-		Check:    patchNames,
+		Source: patchSource + "DevicePatch.Attributes, FullyQualifiedName",
+		Check:  patchNames,
 	},
 	{
 		ID: "patch-names-max",
 		Doc: `A patch has at most 32 attributes and capacities together.
 
 A device has the same limit.`,
-		Upstream: patchServer,
-		Source:   patchSource + "DevicePatch.Attributes; ResourceSliceMaxAttributesAndCapacitiesPerDevice",
-		Check:    patchNamesMax,
+		Source: patchSource + "DevicePatch.Attributes; ResourceSliceMaxAttributesAndCapacitiesPerDevice",
+		Check:  patchNamesMax,
 	},
 	{
 		ID: "patch-value",
@@ -49,23 +44,17 @@ A device has the same limit.`,
 Two values contradict each other, and an absent value can be a mistake or a type that this
 version does not know. To remove an attribute write "null": {} with the quotes: YAML reads a
 bare null as no key.`,
-		Upstream: patchServer,
-		Source:   patchSource + "NullableDeviceAttribute",
-		Check:    patchValue,
+		Source: patchSource + "NullableDeviceAttribute",
+		Check:  patchValue,
 	},
 	{
 		ID: "patch-selectors",
 		Doc: `The filter of a patch has at most 32 selectors, and each is a CEL expression.
 
 No other form of selector exists yet; a selector without cel selects nothing.`,
-		Upstream: patchServer,
-		Source:   patchSource + "DevicePatchFilter.Selectors; DeviceSelectorsMaxSize",
-		Check:    patchSelectors,
+		Source: patchSource + "DevicePatchFilter.Selectors; DeviceSelectorsMaxSize",
+		Check:  patchSelectors,
 	},
-}
-
-func patchMetadata(p *v1alpha1.ResourceSlicePatch) metadata {
-	return metadata{ObjectMeta: &p.ObjectMeta, numbered: true, named: true}
 }
 
 func patchNames(p *v1alpha1.ResourceSlicePatch, _ Pass) (errs field.ErrorList) {

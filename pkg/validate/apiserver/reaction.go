@@ -29,8 +29,7 @@ var reactionMirror = Table[*v1alpha1.DeviceReaction]{
 		Doc: `The name of a reaction has at most 40 bytes.
 
 The names of its drains begin with it.`,
-		Upstream: drainServer,
-		Source:   reactionSource + "What it does",
+		Source: reactionSource + "What it does",
 		Check: func(r *v1alpha1.DeviceReaction, _ Pass) field.ErrorList {
 			return form.TooLong(field.NewPath("metadata", "name"), len(r.Name), reactionNameMax)
 		},
@@ -41,9 +40,8 @@ The names of its drains begin with it.`,
 
 The cause lasts for 5 seconds to a day. The key of a taint is not one of dra-steward.io: drains
 write these taints themselves, so that a drain would be the cause of the next.`,
-		Upstream: drainServer,
-		Source:   reactionSource + "When",
-		Check:    reactionCause,
+		Source: reactionSource + "When",
+		Check:  reactionCause,
 	},
 	{
 		ID: "reaction-selector",
@@ -51,9 +49,8 @@ write these taints themselves, so that a drain would be the cause of the next.`,
 
 Each expression is a CEL expression; a selector without cel selects nothing. Leave the selector
 out to select all devices.`,
-		Upstream: drainServer,
-		Source:   reactionSource + "When; DeviceSelectorsMaxSize",
-		Check:    reactionSelector,
+		Source: reactionSource + "When; DeviceSelectorsMaxSize",
+		Check:  reactionSelector,
 	},
 	{
 		ID: "reaction-bounds",
@@ -61,9 +58,8 @@ out to select all devices.`,
 
 A limit of the brake is from 1 to 256 devices, or from 1 to 100 percent; the rate of a drain from 1 to
 6000 evictions per minute; end.after from 5 seconds to 30 days.`,
-		Upstream: drainServer,
-		Source:   reactionSource + "The brake",
-		Check:    reactionBounds,
+		Source: reactionSource + "The brake",
+		Check:  reactionBounds,
 	},
 	{
 		ID: "reaction-choices",
@@ -71,36 +67,32 @@ A limit of the brake is from 1 to 256 devices, or from 1 to 100 percent; the rat
 
 mode is Observe or Act; end.uncordon is OnAcknowledgement or WhenHealthy; the settings of the drain
 have the values of a DeviceDrain.`,
-		Upstream: drainServer,
-		Source:   reactionSource + "Then",
-		Check:    reactionChoices,
+		Source: reactionSource + "Then",
+		Check:  reactionChoices,
 	},
 	{
 		ID: "reaction-windows",
 		Doc: `The windows of a reaction are those of a DeviceDrain, and its deadline is a duration.
 
 A deadline at a time is that of one drain, and a reaction creates many.`,
-		Upstream: drainServer,
-		Source:   reactionSource + "Then",
-		Check:    reactionWindows,
+		Source: reactionSource + "Then",
+		Check:  reactionWindows,
 	},
 	{
 		ID: "reaction-driver-pods",
 		Doc: `The pods of a driver have a namespace and 1 to 8 labels, and restartDriver has such pods.
 
 Without labels, every pod of the namespace is one of the driver.`,
-		Upstream: drainServer,
-		Source:   reactionSource + "The end",
-		Check:    reactionDriverPods,
+		Source: reactionSource + "The end",
+		Check:  reactionDriverPods,
 	},
 	{
 		ID: "reaction-prove",
 		Doc: `A proof names the class of its claim and has a template; it has 1 to 100 runs.
 
 Its timeout is from 10 seconds to a day.`,
-		Upstream: drainServer,
-		Source:   reactionSource + "Prove",
-		Check:    reactionProof,
+		Source: reactionSource + "Prove",
+		Check:  reactionProof,
 	},
 }
 
@@ -116,10 +108,6 @@ func reactionProof(r *v1alpha1.DeviceReaction, _ Pass) (errs field.ErrorList) {
 		errs = append(errs, field.Required(at.Child("template"), "must be a PodTemplateSpec"))
 	}
 	return errs
-}
-
-func reactionMetadata(r *v1alpha1.DeviceReaction) metadata {
-	return metadata{ObjectMeta: &r.ObjectMeta, numbered: true, named: true}
 }
 
 func reactionCause(r *v1alpha1.DeviceReaction, _ Pass) (errs field.ErrorList) {

@@ -27,8 +27,7 @@ var rollMirror = Table[*v1alpha1.DeviceRoll]{
 		Doc: `The name of a roll has at most 40 bytes.
 
 The names of its drains begin with it.`,
-		Upstream: drainServer,
-		Source:   rollSource + "What it does",
+		Source: rollSource + "What it does",
 		Check: func(r *v1alpha1.DeviceRoll, _ Pass) field.ErrorList {
 			return form.TooLong(field.NewPath("metadata", "name"), len(r.Name), rollNameMax)
 		},
@@ -39,27 +38,24 @@ The names of its drains begin with it.`,
 
 driverPods needs the driver, and the namespace and labels of its pods. nodeWork waits for one
 condition or one annotation at most, and needs the driver or nodes.`,
-		Upstream: drainServer,
-		Source:   rollSource + "What it does",
-		Check:    rollWork,
+		Source: rollSource + "What it does",
+		Check:  rollWork,
 	},
 	{
 		ID: "roll-nodes",
 		Doc: `A roll selects nodes by their names or by their labels, at most 1000.
 
 Nodes in skip and workDone are at most 1000, too.`,
-		Upstream: drainServer,
-		Source:   rollSource + "What it does",
-		Check:    rollNodes,
+		Source: rollSource + "What it does",
+		Check:  rollNodes,
 	},
 	{
 		ID: "roll-immutable",
 		Doc: `The driver, the work and the nodes of a roll cannot be changed.
 
 Its status has the nodes that it found when it began.`,
-		Upstream: drainServer,
-		Source:   rollSource + "What it does",
-		Update:   rollImmutable,
+		Source: rollSource + "What it does",
+		Update: rollImmutable,
 	},
 	{
 		ID: "roll-bounds",
@@ -67,26 +63,23 @@ Its status has the nodes that it found when it began.`,
 
 atATime is from 1 to 32, canary from 0 to 1000, a timeout from 5 seconds to 30 days, and the rate of the
 drains from 1 to 6000 evictions per minute.`,
-		Upstream: drainServer,
-		Source:   rollSource + "Settings",
-		Check:    rollBounds,
+		Source: rollSource + "Settings",
+		Check:  rollBounds,
 	},
 	{
 		ID: "roll-choices",
 		Doc: `The enumerated settings of a roll have one of their values.
 
 driverPods.replace is Delete or Wait; the settings of the drains have the values of a DeviceDrain.`,
-		Upstream: drainServer,
-		Source:   rollSource + "Settings",
-		Check:    rollChoices,
+		Source: rollSource + "Settings",
+		Check:  rollChoices,
 	},
 	{
 		ID: "roll-windows",
 		Doc: `The windows of a roll are those of a DeviceDrain, and its deadline is a duration.
 
 A deadline at a time is that of one drain, and a roll creates many.`,
-		Upstream: drainServer,
-		Source:   rollSource + "Settings",
+		Source: rollSource + "Settings",
 		Check: func(r *v1alpha1.DeviceRoll, _ Pass) field.ErrorList {
 			return settingsWindows(rollSpec.Child("drain"), r.Spec.Drain)
 		},
@@ -96,14 +89,9 @@ A deadline at a time is that of one drain, and a roll creates many.`,
 		Doc: `A proof has a namespace, a DeviceClass and an image.
 
 Its command has at most 64 words.`,
-		Upstream: drainServer,
-		Source:   rollSource + "The proof",
-		Check:    rollProof,
+		Source: rollSource + "The proof",
+		Check:  rollProof,
 	},
-}
-
-func rollMetadata(r *v1alpha1.DeviceRoll) metadata {
-	return metadata{ObjectMeta: &r.ObjectMeta, numbered: true, named: true}
 }
 
 func rollWork(r *v1alpha1.DeviceRoll, _ Pass) (errs field.ErrorList) {

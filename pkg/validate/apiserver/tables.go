@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
@@ -61,22 +62,33 @@ func DeviceClass() Table[*resourceapi.DeviceClass] {
 // ResourceSlicePatch returns what the CustomResourceDefinition demands of
 // ResourceSlicePatches.
 func ResourceSlicePatch() Table[*v1alpha1.ResourceSlicePatch] {
-	return slices.Concat(lift(patchMetadata, metadataRules), patchMirror)
+	return defined(patchMirror)
 }
 
 // DeviceRoll returns what the CustomResourceDefinition demands of DeviceRolls.
 func DeviceRoll() Table[*v1alpha1.DeviceRoll] {
-	return slices.Concat(lift(rollMetadata, metadataRules), rollMirror)
+	return defined(rollMirror)
 }
 
 // DeviceReaction returns what the CustomResourceDefinition demands of DeviceReactions.
 func DeviceReaction() Table[*v1alpha1.DeviceReaction] {
-	return slices.Concat(lift(reactionMetadata, metadataRules), reactionMirror)
+	return defined(reactionMirror)
 }
 
 // DeviceDrain returns what the CustomResourceDefinition demands of DeviceDrains.
 func DeviceDrain() Table[*v1alpha1.DeviceDrain] {
-	return slices.Concat(lift(drainMetadata, metadataRules), drainMirror)
+	return defined(drainMirror)
+}
+
+// defined returns the rules for a kind of a CustomResourceDefinition, given those that its schema has.
+func defined[T metav1.ObjectMetaAccessor](schema Table[T]) Table[T] {
+	rules := slices.Clone(schema)
+	for i := range rules {
+		rules[i].Upstream = "the same, by the schema of the CustomResourceDefinition"
+	}
+	return slices.Concat(lift(func(object T) metadata {
+		return metadata{ObjectMeta: object.GetObjectMeta().(*metav1.ObjectMeta), numbered: true, named: true}
+	}, metadataRules), rules)
 }
 
 // claimRules are the rules that claims and templates share.
