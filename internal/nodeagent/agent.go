@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	v1 "k8s.io/kubelet/pkg/apis/podresources/v1"
 
+	"github.com/dra-steward/dra-steward/internal/reconcile"
 	"github.com/dra-steward/dra-steward/pkg/cdi"
 	"github.com/dra-steward/dra-steward/pkg/podresources"
 	"github.com/dra-steward/dra-steward/pkg/toleration"
@@ -157,10 +158,7 @@ func changes(watcher *fsnotify.Watcher) <-chan struct{} {
 			case _, open = <-watcher.Events:
 			case _, open = <-watcher.Errors: // after an overflow, events are lost
 			}
-			select {
-			case changed <- struct{}{}:
-			default:
-			}
+			reconcile.Wake(changed)
 		}
 	}()
 	return changed

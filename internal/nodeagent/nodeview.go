@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
+	"github.com/dra-steward/dra-steward/internal/reconcile"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 )
 
@@ -79,12 +80,7 @@ func (w *NodeView) ReadNetworkPools() (err error) {
 
 // signal handles any event: something has changed.
 func (w *NodeView) signal() cache.ResourceEventHandler {
-	signal := func(any) {
-		select {
-		case w.changed <- struct{}{}:
-		default:
-		}
-	}
+	signal := func(any) { reconcile.Wake(w.changed) }
 	return cache.ResourceEventHandlerFuncs{AddFunc: signal, DeleteFunc: signal, UpdateFunc: func(_, now any) { signal(now) }}
 }
 

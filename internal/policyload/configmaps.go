@@ -27,6 +27,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/internal/controllers/policystatus"
 	"github.com/dra-steward/dra-steward/internal/metric"
+	"github.com/dra-steward/dra-steward/internal/reconcile"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 )
 
@@ -77,12 +78,7 @@ func NewConfigMaps(p *ConfigMaps, kubeconfig string) (*ConfigMaps, error) {
 }
 
 // Again loads the policies again: what refused them may have changed.
-func (p *ConfigMaps) Again() {
-	select {
-	case p.changed <- struct{}{}:
-	default: // it is known already
-	}
-}
+func (p *ConfigMaps) Again() { reconcile.Wake(p.changed) }
 
 // Start puts the policies into force that are stored now, as far as nothing is wrong with them, before they are followed.
 func (p *ConfigMaps) Start(ctx context.Context) error {

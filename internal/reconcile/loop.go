@@ -7,6 +7,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
@@ -72,6 +73,14 @@ func Passes(ctx context.Context, changed <-chan struct{}, gap time.Duration, pas
 	}
 }
 
+// Wake sends to a channel with room for one, unless what it sent last is still there.
+func Wake(changed chan<- struct{}) {
+	select {
+	case changed <- struct{}{}:
+	default:
+	}
+}
+
 // RefusedForNow reports whether a webhook refused a deletion with the status of a conflict, as
 // dra-steward does for the pod of a driver that has prepared claims. All other conflicts of a deletion
 // say that another object has the name by now: what was to go has gone.
@@ -83,6 +92,19 @@ func RefusedForNow(err error) bool {
 // level debug names them.
 func WaitFor(ctx context.Context, what string, checkers ...cache.DoneChecker) bool {
 	return cache.WaitFor(klog.NewContext(ctx, klog.FromContext(ctx).V(1)), what, checkers...)
+}
+
+// Written are the objects of a kind that a controller wrote last, by name, until its informer has them.
+type Written[T metav1.Object] map[string]T
+
+// Newest is the newer one of what an informer has and what was written, which it forgets otherwise.
+func (w Written[T]) Newest(read T) T {
+	written, has := w[read.GetName()]
+	if has && written.GetUID() == read.GetUID() && Newer(written.GetResourceVersion(), read.GetResourceVersion()) {
+		return written
+	}
+	delete(w, read.GetName())
+	return read
 }
 
 // Newer reports whether an object with the one resourceVersion was written after one with the other.

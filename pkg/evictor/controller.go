@@ -249,12 +249,7 @@ func (c *Controller) updateGauges() {
 	c.options.Metrics.pods(c.states.byState, len(c.breaker.paused()))
 }
 
-func (c *Controller) wakeUp() {
-	select {
-	case c.wake <- struct{}{}:
-	default:
-	}
-}
+func (c *Controller) wakeUp() { reconcile.Wake(c.wake) }
 
 func (c *Controller) event(pod *corev1.Pod, message string) {
 	if c.options.Recorder != nil && c.options.Mode != ModeObserve {

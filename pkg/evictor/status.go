@@ -23,6 +23,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/internal/controllers"
 	"github.com/dra-steward/dra-steward/internal/guard"
+	"github.com/dra-steward/dra-steward/internal/reconcile"
 )
 
 const (
@@ -134,12 +135,7 @@ func (s *statuses) forget(rule *resourceapi.DeviceTaintRule) {
 	s.c.locked(func() { s.c.states.causes.forget(rule.UID) })
 }
 
-func (s *statuses) wakeUp() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
-}
+func (s *statuses) wakeUp() { reconcile.Wake(s.wake) }
 
 // requeueAll queues all rules for as soon as possible.
 func (s *statuses) requeueAll() { s.requeue(func(*ruleState) bool { return true }) }

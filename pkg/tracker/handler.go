@@ -13,6 +13,8 @@ import (
 	resourceinformers "k8s.io/client-go/informers/resource/v1"
 	resourcelisters "k8s.io/client-go/listers/resource/v1"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/dra-steward/dra-steward/internal/reconcile"
 )
 
 // A Handle is the registration of an event handler.
@@ -97,12 +99,7 @@ func (h *Handle) push(deltas []delta) {
 	h.signal()
 }
 
-func (h *Handle) signal() {
-	select {
-	case h.wake <- struct{}{}:
-	default:
-	}
-}
+func (h *Handle) signal() { reconcile.Wake(h.wake) }
 
 // next takes one notice out of the queue.
 func (h *Handle) next() (notice, bool) {

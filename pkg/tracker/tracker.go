@@ -12,6 +12,8 @@ import (
 	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/dra-steward/dra-steward/internal/reconcile"
 )
 
 // Options configure a [Tracker].
@@ -277,12 +279,7 @@ type inbox struct {
 
 func newInbox() *inbox { return &inbox{ready: make(chan struct{}, 1)} }
 
-func (i *inbox) signal() {
-	select {
-	case i.ready <- struct{}{}:
-	default:
-	}
-}
+func (i *inbox) signal() { reconcile.Wake(i.ready) }
 
 // put notes the latest state of an object.
 func (i *inbox) put(key objectKey, object any) {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 
+	"github.com/dra-steward/dra-steward/internal/reconcile"
 	"github.com/dra-steward/dra-steward/internal/selfsigned"
 )
 
@@ -83,12 +84,7 @@ func (r *Rotator) Run(ctx context.Context) error {
 }
 
 // wake makes the loop look again.
-func (r *Rotator) wake() {
-	select {
-	case r.changed <- struct{}{}:
-	default: // it is about to
-	}
-}
+func (r *Rotator) wake() { reconcile.Wake(r.changed) }
 
 // loop reconciles when something changes, when it is time, and again after a failure.
 func (r *Rotator) loop(ctx context.Context) {

@@ -4,9 +4,7 @@ import (
 	"context"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/ownclient"
@@ -18,7 +16,7 @@ const FieldManager = "dra-steward-drain"
 // A Client reads and writes DeviceDrains.
 type Client struct {
 	client rest.Interface
-	drains ownclient.Kind[*v1alpha1.DeviceDrain, *v1alpha1.DeviceDrainList]
+	ownclient.Kind[*v1alpha1.DeviceDrain, *v1alpha1.DeviceDrainList]
 }
 
 // NewClient returns a client.
@@ -30,12 +28,9 @@ func NewClient(config *rest.Config) (*Client, error) {
 	return &Client{client, ownclient.Drains(client)}, nil
 }
 
-// Informer is an informer of all drains; the caller runs it.
-func (c *Client) Informer() cache.SharedIndexInformer { return c.drains.Informer() }
-
 // Get reads a drain.
 func (c *Client) Get(ctx context.Context, name string) (*v1alpha1.DeviceDrain, error) {
-	return c.drains.Get(ctx, name, metav1.GetOptions{})
+	return c.Kind.Get(ctx, name, metav1.GetOptions{})
 }
 
 // Reaction returns an error if a DeviceReaction cannot be read.
@@ -43,33 +38,23 @@ func (c *Client) Reaction(ctx context.Context, name string) error {
 	return c.client.Get().Resource(v1alpha1.DeviceReactionResource).Name(name).Do(ctx).Error()
 }
 
-// List reads a page of the drains, or all.
-func (c *Client) List(ctx context.Context, options metav1.ListOptions) (*v1alpha1.DeviceDrainList, error) {
-	return c.drains.List(ctx, options)
-}
-
-// Watch watches all drains.
-func (c *Client) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	return c.drains.Watch(ctx, options)
-}
-
 // Create makes a drain; dryRun asks the API server only whether it would.
 func (c *Client) Create(ctx context.Context, d *v1alpha1.DeviceDrain, dryRun bool) (*v1alpha1.DeviceDrain, error) {
-	return c.drains.Create(ctx, d, metav1.CreateOptions{DryRun: ownclient.DryRun(dryRun)})
+	return c.Kind.Create(ctx, d, metav1.CreateOptions{DryRun: ownclient.DryRun(dryRun)})
 }
 
 // Update writes metadata and spec of a drain, unless it has changed since it was read; dryRun asks the
 // API server only whether it would.
 func (c *Client) Update(ctx context.Context, d *v1alpha1.DeviceDrain, dryRun bool) (*v1alpha1.DeviceDrain, error) {
-	return c.drains.Update(ctx, d, metav1.UpdateOptions{FieldManager: FieldManager, DryRun: ownclient.DryRun(dryRun)})
+	return c.Kind.Update(ctx, d, metav1.UpdateOptions{FieldManager: FieldManager, DryRun: ownclient.DryRun(dryRun)})
 }
 
 // UpdateStatus writes the status of a drain, unless it has changed since it was read.
 func (c *Client) UpdateStatus(ctx context.Context, d *v1alpha1.DeviceDrain) (*v1alpha1.DeviceDrain, error) {
-	return c.drains.UpdateStatus(ctx, d, metav1.UpdateOptions{FieldManager: FieldManager})
+	return c.Kind.UpdateStatus(ctx, d, metav1.UpdateOptions{FieldManager: FieldManager})
 }
 
 // Delete deletes a drain, which lifts its cordon.
 func (c *Client) Delete(ctx context.Context, name string, options metav1.DeleteOptions) error {
-	return c.drains.Delete(ctx, name, options)
+	return c.Kind.Delete(ctx, name, options)
 }

@@ -86,7 +86,7 @@ type Controller struct {
 	// never during an API call.
 	deciding sync.Mutex
 	// written are the drains as they were written last.
-	written map[string]*v1alpha1.DeviceDrain
+	written reconcile.Written[*v1alpha1.DeviceDrain]
 	wrote   map[string]time.Time
 	// said are the events about drains, by name and reason, kept the rules of drains that
 	// went with their type.
@@ -180,11 +180,7 @@ func (c *Controller) newest(name string) *v1alpha1.DeviceDrain {
 	if err != nil || !exists || !ok {
 		return nil
 	}
-	if written := c.written[name]; written != nil && written.UID == read.UID && reconcile.Newer(written.ResourceVersion, read.ResourceVersion) {
-		return written
-	}
-	delete(c.written, name)
-	return read
+	return c.written.Newest(read)
 }
 
 // forget drops what is known about a drain that is gone. The caller holds deciding.

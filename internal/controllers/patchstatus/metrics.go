@@ -1,9 +1,8 @@
 package patchstatus
 
 import (
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
 	"github.com/prometheus/client_golang/prometheus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/dra-steward/dra-steward/internal/metric"
 )

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
@@ -94,10 +95,7 @@ func (w *work) pause() {
 		}
 		paused := drain.DeepCopy()
 		paused.Spec.Paused = true
-		if paused.Annotations == nil {
-			paused.Annotations = map[string]string{}
-		}
-		paused.Annotations[v1alpha1.PausedByAnnotation] = w.Reaction.Name
+		metav1.SetMetaDataAnnotation(&paused.ObjectMeta, v1alpha1.PausedByAnnotation, w.Reaction.Name)
 		w.Pause = append(w.Pause, paused)
 	}
 }

@@ -4,9 +4,7 @@ import (
 	"context"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/ownclient"
@@ -17,8 +15,8 @@ const FieldManager = "dra-steward-reaction"
 
 // A Client reads and writes DeviceReactions, and their drains.
 type Client struct {
-	reactions ownclient.Kind[*v1alpha1.DeviceReaction, *v1alpha1.DeviceReactionList]
-	drains    ownclient.Kind[*v1alpha1.DeviceDrain, *v1alpha1.DeviceDrainList]
+	ownclient.Kind[*v1alpha1.DeviceReaction, *v1alpha1.DeviceReactionList]
+	drains ownclient.Kind[*v1alpha1.DeviceDrain, *v1alpha1.DeviceDrainList]
 }
 
 // NewClient returns a client.
@@ -30,22 +28,9 @@ func NewClient(config *rest.Config) (*Client, error) {
 	return &Client{ownclient.Reactions(client), ownclient.Drains(client)}, nil
 }
 
-// Informer is an informer of all reactions; the caller runs it.
-func (c *Client) Informer() cache.SharedIndexInformer { return c.reactions.Informer() }
-
-// List reads a page of the reactions, or all.
-func (c *Client) List(ctx context.Context, options metav1.ListOptions) (*v1alpha1.DeviceReactionList, error) {
-	return c.reactions.List(ctx, options)
-}
-
-// Watch watches all reactions.
-func (c *Client) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	return c.reactions.Watch(ctx, options)
-}
-
 // UpdateStatus writes the status of a reaction, unless it has changed since it was read.
 func (c *Client) UpdateStatus(ctx context.Context, r *v1alpha1.DeviceReaction) (*v1alpha1.DeviceReaction, error) {
-	return c.reactions.UpdateStatus(ctx, r, metav1.UpdateOptions{FieldManager: FieldManager})
+	return c.Kind.UpdateStatus(ctx, r, metav1.UpdateOptions{FieldManager: FieldManager})
 }
 
 // CreateDrain makes a drain.

@@ -78,7 +78,7 @@ type Controller struct {
 	compiler patch.Compiler
 	changed  chan struct{}
 	// written are the reactions as they were written last, until the informer has them.
-	written map[string]*v1alpha1.DeviceReaction
+	written reconcile.Written[*v1alpha1.DeviceReaction]
 	made    *drain.DrainStore
 	// refused is why the last deletions of drivers' pods were refused, by reaction.
 	refused map[string]map[types.UID]string
@@ -162,12 +162,7 @@ func (c *Controller) listen() (*reconcile.Handlers, error) {
 	return &handlers, nil
 }
 
-func (c *Controller) wake() {
-	select {
-	case c.changed <- struct{}{}:
-	default:
-	}
-}
+func (c *Controller) wake() { reconcile.Wake(c.changed) }
 
 // pass takes the next step of all reactions. It returns when to come back though nothing changes.
 func (c *Controller) pass(ctx context.Context) time.Duration {

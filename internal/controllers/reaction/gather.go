@@ -20,7 +20,6 @@ import (
 	"github.com/dra-steward/dra-steward/internal/guard"
 	"github.com/dra-steward/dra-steward/internal/health"
 	"github.com/dra-steward/dra-steward/internal/placement"
-	"github.com/dra-steward/dra-steward/internal/reconcile"
 	"github.com/dra-steward/dra-steward/internal/siblings"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/pkg/usage"
@@ -135,11 +134,7 @@ func (c *Controller) newest(name string) *v1alpha1.DeviceReaction {
 	if err != nil || !exists || !ok {
 		return nil
 	}
-	if written := c.written[name]; written != nil && written.UID == read.UID && reconcile.Newer(written.ResourceVersion, read.ResourceVersion) {
-		return written
-	}
-	delete(c.written, name)
-	return read
+	return c.written.Newest(read)
 }
 
 // NodeConditions is an informer of nodes with their names and conditions only; the caller runs

@@ -80,7 +80,7 @@ type Controller struct {
 	options Options
 	changed chan struct{}
 	// written are the rolls as they were written last, until the informer has them.
-	written map[string]*v1alpha1.DeviceRoll
+	written reconcile.Written[*v1alpha1.DeviceRoll]
 	made    *drain.DrainStore
 	// refused is why the last write for a node failed, by roll and node.
 	refused map[string]string
@@ -142,12 +142,7 @@ func (c *Controller) listen() (*reconcile.Handlers, error) {
 	return &handlers, nil
 }
 
-func (c *Controller) wake() {
-	select {
-	case c.changed <- struct{}{}:
-	default:
-	}
-}
+func (c *Controller) wake() { reconcile.Wake(c.changed) }
 
 // pass takes the next step of all rolls. It returns when to come back though nothing changes.
 func (c *Controller) pass(ctx context.Context) time.Duration {

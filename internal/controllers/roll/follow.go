@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
@@ -202,10 +203,7 @@ func (w *work) stopDrain(n *v1alpha1.RollNode) {
 	}
 	paused := d.DeepCopy()
 	paused.Spec.Paused = true
-	if paused.Annotations == nil {
-		paused.Annotations = map[string]string{}
-	}
-	paused.Annotations[v1alpha1.PausedByAnnotation] = w.Roll.Name
+	metav1.SetMetaDataAnnotation(&paused.ObjectMeta, v1alpha1.PausedByAnnotation, w.Roll.Name)
 	w.Update = append(w.Update, paused)
 }
 

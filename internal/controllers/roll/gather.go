@@ -15,7 +15,6 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
 	"github.com/dra-steward/dra-steward/internal/guard"
-	"github.com/dra-steward/dra-steward/internal/reconcile"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
@@ -55,16 +54,9 @@ func (all *cluster) drainsOf(r *v1alpha1.DeviceRoll) (drains []*v1alpha1.DeviceD
 // rolls are all rolls as they were read or written last, by name.
 func (c *Controller) rolls() (all []*v1alpha1.DeviceRoll) {
 	for _, object := range c.options.Rolls.GetStore().List() {
-		read, is := object.(*v1alpha1.DeviceRoll)
-		if !is {
-			continue
+		if read, is := object.(*v1alpha1.DeviceRoll); is {
+			all = append(all, c.written.Newest(read))
 		}
-		if written := c.written[read.Name]; written != nil && written.UID == read.UID && reconcile.Newer(written.ResourceVersion, read.ResourceVersion) {
-			read = written
-		} else {
-			delete(c.written, read.Name)
-		}
-		all = append(all, read)
 	}
 	slices.SortFunc(all, func(a, b *v1alpha1.DeviceRoll) int { return strings.Compare(a.Name, b.Name) })
 	return all

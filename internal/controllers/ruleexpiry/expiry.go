@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/reconcile"
 	"github.com/dra-steward/dra-steward/internal/taints"
 )
 
@@ -66,12 +67,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	}
 }
 
-func (c *Controller) wake() {
-	select {
-	case c.changed <- struct{}{}:
-	default:
-	}
-}
+func (c *Controller) wake() { reconcile.Wake(c.changed) }
 
 // maxSleep bounds a wait: timers stand still while a machine is suspended, but rules expire
 // by the wall clock.
