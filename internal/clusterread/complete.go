@@ -108,17 +108,17 @@ func (s *Source) names(ctx context.Context, kind string) (names []string) {
 	}
 	switch kind {
 	case "node":
-		names = namesOf[*corev1.Node](ctx, r, r.client.CoreV1().Nodes())
+		names = namesOf[*corev1.Node](ctx, r, r.nodes())
 	case "class":
 		names = namesOf[*resourceapi.DeviceClass](ctx, r, r.client.ResourceV1().DeviceClasses())
 	case "namespace":
 		names = namesOf[*corev1.Namespace](ctx, r, r.client.CoreV1().Namespaces())
 	case "pod":
-		names = namesOf[*corev1.Pod](ctx, r, r.client.CoreV1().Pods(namespace))
+		names = namesOf[*corev1.Pod](ctx, r, r.pods(namespace))
 	case "rule":
 		names = r.ruleNames(ctx)
 	case "claim":
-		names = namesOf[*resourceapi.ResourceClaim](ctx, r, r.client.ResourceV1().ResourceClaims(namespace))
+		names = namesOf[*resourceapi.ResourceClaim](ctx, r, r.claims(namespace))
 	case "drain":
 		names = r.ownNames(ctx, v1alpha1.DeviceDrainResource)
 	case "roll":
@@ -179,7 +179,7 @@ func (r *reading) ownNames(ctx context.Context, resource string) (names []string
 
 // deviceNames are those of drivers, or of pools without their driver, or of drivers, pools and devices.
 func (r *reading) deviceNames(ctx context.Context, kind string) (names []string) {
-	all, err := list[*resourceapi.ResourceSlice](ctx, r, "names", r.client.ResourceV1().ResourceSlices())
+	all, err := list[*resourceapi.ResourceSlice](ctx, r, "names", r.slices())
 	if err != nil {
 		return nil
 	}

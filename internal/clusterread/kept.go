@@ -62,9 +62,9 @@ func (r *reading) kept(ctx context.Context, kind string) ([]runtime.Object, erro
 	devices := r.client.ResourceV1()
 	switch kind {
 	case "ResourceSlice":
-		return list[runtime.Object](ctx, r, "ResourceSlices", devices.ResourceSlices())
+		return list[runtime.Object](ctx, r, "ResourceSlices", r.slices())
 	case "ResourceClaim":
-		return list[runtime.Object](ctx, r, "ResourceClaims", devices.ResourceClaims(""))
+		return list[runtime.Object](ctx, r, "ResourceClaims", r.claims(""))
 	case "ResourceClaimTemplate":
 		return list[runtime.Object](ctx, r, "ResourceClaimTemplates", devices.ResourceClaimTemplates(""))
 	case "DeviceClass":

@@ -106,10 +106,10 @@ func (o *SnapshotOptions) Read(ctx context.Context, streams cmdutil.Streams) (*S
 		return nil, err
 	}
 	if o.Claims {
-		readAhead(ctx, r, "ResourceClaims", r.client.ResourceV1().ResourceClaims(""))
+		readAhead(ctx, r, "ResourceClaims", r.claims(""))
 	}
 	if o.AllPods {
-		readAhead(ctx, r, "pods", r.client.CoreV1().Pods(""))
+		readAhead(ctx, r, "pods", r.pods(""))
 	}
 	if err := r.view(ctx, l); err != nil {
 		return nil, err
@@ -188,14 +188,14 @@ func (o *SnapshotOptions) read(ctx context.Context, r *reading, l *Snapshot, nam
 	denied := l.denied
 	if o.Claims {
 		var err error
-		l.Claims, err = list[*resourceapi.ResourceClaim](ctx, r, "ResourceClaims", r.client.ResourceV1().ResourceClaims(""))
+		l.Claims, err = list[*resourceapi.ResourceClaim](ctx, r, "ResourceClaims", r.claims(""))
 		if apierrors.IsForbidden(err) && o.Everywhere {
 			return fmt.Errorf("--all-namespaces: %w; without this flag, only the claims of one namespace are read", err)
 		}
 		l.PartialClaims = apierrors.IsForbidden(err)
 		if l.PartialClaims {
 			l.Notes = append(l.Notes, "claims of other namespaces cannot be read: a device that looks free can be allocated there")
-			l.Claims, err = list[*resourceapi.ResourceClaim](ctx, r, "ResourceClaims of namespace "+namespace, r.client.ResourceV1().ResourceClaims(namespace))
+			l.Claims, err = list[*resourceapi.ResourceClaim](ctx, r, "ResourceClaims of namespace "+namespace, r.claims(namespace))
 		}
 		if err := denied(err, "claims cannot be read: the allocated devices are unknown"); err != nil {
 			return err
@@ -203,14 +203,14 @@ func (o *SnapshotOptions) read(ctx context.Context, r *reading, l *Snapshot, nam
 	}
 	if o.Pods {
 		var err error
-		l.Pods, err = list[*corev1.Pod](ctx, r, "pods", r.client.CoreV1().Pods(namespace))
+		l.Pods, err = list[*corev1.Pod](ctx, r, "pods", r.pods(namespace))
 		if err := denied(err, "pods cannot be read: their nodes are unknown"); err != nil {
 			return err
 		}
 	}
 	if o.Nodes {
 		var err error
-		l.Nodes, err = list[*corev1.Node](ctx, r, "nodes", r.client.CoreV1().Nodes())
+		l.Nodes, err = list[*corev1.Node](ctx, r, "nodes", r.nodes())
 		if err == nil && l.Nodes == nil {
 			l.Nodes = []*corev1.Node{} // nil is not known
 		}

@@ -18,7 +18,6 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/pager"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
@@ -178,34 +177,48 @@ func list[T any, L runtime.Object](ctx context.Context, r *reading, what string,
 // readPages reads the objects in pages, so that a long list makes progress. The resource
 // version is the one from which a watch goes on.
 func readPages[L runtime.Object](ctx context.Context, r *reading, what string, from resource[L]) (objects []runtime.Object, version string, _ error) {
-	read := 0
-	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		r.progress.Say("reading %s: %d", what, read)
-		page, err := from.List(ctx, options)
-		if err != nil {
-			return page, err
+	keep := func(object runtime.Object) error {
+		objects = append(objects, object)
+		return r.keeper.keep(object)
+	}
+	for options := (metav1.ListOptions{Limit: pageSize}); ; {
+		r.progress.Say("reading %s: %d", what, len(objects))
+		about, err := readPage(ctx, from, options, keep)
+		switch {
+		case apierrors.IsResourceExpired(err) && options.Continue != "":
+			objects, options = nil, metav1.ListOptions{} // all of them now, at once
+		case err != nil:
+			return nil, "", err
+		case about.GetContinue() == "":
+			return objects, about.GetResourceVersion(), nil
+		default:
+			options.Continue = about.GetContinue()
 		}
-		read += meta.LenList(page)
-		return page, meta.EachListItem(page, r.keeper.keep)
-	})
-	all, _, err := pages.List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, "", err
 	}
-	about, err := meta.ListAccessor(all)
-	if err != nil {
-		return nil, "", err
+}
+
+// readPage visits the objects of a page.
+func readPage[L runtime.Object](ctx context.Context, from resource[L], options metav1.ListOptions, visit func(runtime.Object) error) (metav1.ListInterface, error) {
+	if decoding, is := from.(interface {
+		page(context.Context, metav1.ListOptions, func(runtime.Object) error) (metav1.ListInterface, error)
+	}); is {
+		return decoding.page(ctx, options, visit)
 	}
-	return objects, about.GetResourceVersion(), meta.EachListItem(all, func(item runtime.Object) error {
-		objects = append(objects, item)
-		return nil
-	})
+	page, err := from.List(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	about, err := meta.ListAccessor(page)
+	if err != nil {
+		return nil, err
+	}
+	return about, meta.EachListItem(page, visit)
 }
 
 // view lists devices and what changes them. A kind that the user is not allowed to read
 // becomes a note, except ResourceSlices.
 func (r *reading) view(ctx context.Context, l *Snapshot) error {
-	published, err := list[*resourceapi.ResourceSlice](ctx, r, "ResourceSlices", r.client.ResourceV1().ResourceSlices())
+	published, err := list[*resourceapi.ResourceSlice](ctx, r, "ResourceSlices", r.slices())
 	if err != nil {
 		return fmt.Errorf("%s cannot be read: %w", tracker.SliceKind, err)
 	}

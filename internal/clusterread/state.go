@@ -34,8 +34,8 @@ func (o *Source) ReadState(ctx context.Context, streams cmdutil.Streams) (*State
 	}
 	defer r.progress.End()
 	defer r.prefetch.end()
-	readAhead(ctx, r, "ResourceClaims", r.client.ResourceV1().ResourceClaims(""))
-	readAhead(ctx, r, "pods", r.client.CoreV1().Pods(""))
+	readAhead(ctx, r, "ResourceClaims", r.claims(""))
+	readAhead(ctx, r, "pods", r.pods(""))
 	l := &Snapshot{}
 	if err := r.view(ctx, l); err != nil {
 		return nil, err
@@ -73,10 +73,10 @@ type State struct {
 
 // read lists claims, pods and budgets.
 func (s *State) read(ctx context.Context, r *reading) (err error) {
-	if s.Objects.Claims, err = list[*resourceapi.ResourceClaim](ctx, r, "ResourceClaims", r.client.ResourceV1().ResourceClaims("")); err != nil {
+	if s.Objects.Claims, err = list[*resourceapi.ResourceClaim](ctx, r, "ResourceClaims", r.claims("")); err != nil {
 		return fmt.Errorf("list ResourceClaims: %w", err)
 	}
-	if s.Objects.Pods, err = list[*corev1.Pod](ctx, r, "pods", r.client.CoreV1().Pods("")); err != nil {
+	if s.Objects.Pods, err = list[*corev1.Pod](ctx, r, "pods", r.pods("")); err != nil {
 		return fmt.Errorf("list Pods: %w", err)
 	}
 	if s.Objects.Budgets, err = list[*policyv1.PodDisruptionBudget](ctx, r, "PodDisruptionBudgets", r.client.PolicyV1().PodDisruptionBudgets("")); err != nil {
@@ -186,7 +186,7 @@ func (o *Source) NodeNames(ctx context.Context, streams cmdutil.Streams, s *Stat
 			return nil, err
 		}
 		defer r.progress.End()
-		if nodes, err = list[*corev1.Node](ctx, r, "nodes", r.client.CoreV1().Nodes()); err != nil {
+		if nodes, err = list[*corev1.Node](ctx, r, "nodes", r.nodes()); err != nil {
 			return nil, err
 		}
 	}

@@ -42,7 +42,7 @@ func (s *Snapshot) readWaiting(ctx context.Context, r *reading, namespace string
 // readAllPods reads what decides where pods of all namespaces land. A list that is forbidden is
 // a note.
 func (s *Snapshot) readAllPods(ctx context.Context, r *reading) (err error) {
-	s.Pods, err = list[*corev1.Pod](ctx, r, "pods", r.client.CoreV1().Pods(""))
+	s.Pods, err = list[*corev1.Pod](ctx, r, "pods", r.pods(""))
 	s.NoPods = apierrors.IsForbidden(err)
 	if err := s.denied(err, "pods of all namespaces cannot be read: which pods leave, and what they request, is unknown"); err != nil {
 		return err
