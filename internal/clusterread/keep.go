@@ -7,13 +7,19 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/compact"
 )
 
 // A keeper makes the objects that a command reads smaller: what no command reads is dropped, and equal parts are
 // shared.
-type keeper struct{ shared compact.Shared }
+type keeper struct {
+	shared compact.Shared
+	// unread reports whether the attributes and capacities of the devices of a slice have no reader; nil for never.
+	unread func(*resourceapi.ResourceSlice) bool
+}
 
 // keep changes an object that nothing else uses yet.
 func (k *keeper) keep(object runtime.Object) error {
@@ -29,9 +35,27 @@ func (k *keeper) keep(object runtime.Object) error {
 	case *resourceapi.ResourceClaim:
 		k.shared.Claim(object)
 	case *resourceapi.ResourceSlice:
+		if k.unread != nil && k.unread(object) {
+			for i := range object.Spec.Devices {
+				object.Spec.Devices[i].Attributes, object.Spec.Devices[i].Capacity = nil, nil
+			}
+		}
 		compact.Slice(object)
 	}
 	return nil
+}
+
+// unpatched reports whether a slice is as its driver published it, and stays so with patches.
+func unpatched(slice *resourceapi.ResourceSlice, patches []any) bool {
+	// Of a slice that has patched values, an annotation has those of the driver.
+	return len(slice.Annotations) == 0 && !slices.ContainsFunc(patches, func(one any) bool {
+		patch, is := one.(*v1alpha1.ResourceSlicePatch)
+		if !is || patch.Spec.Devices.Filter == nil {
+			return true
+		}
+		on := patch.Spec.Devices.Filter
+		return ptr.Deref(on.Driver, slice.Spec.Driver) == slice.Spec.Driver && ptr.Deref(on.Pool, slice.Spec.Pool.Name) == slice.Spec.Pool.Name
+	})
 }
 
 // keepPod drops what is mounted, probed and handed to containers as environment. The arguments of those of a release

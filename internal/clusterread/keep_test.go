@@ -5,8 +5,10 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/placement"
 )
 
@@ -34,6 +36,38 @@ func TestKeepPod(t *testing.T) {
 		}
 		if len(c.Env)+len(c.VolumeMounts)+len(pod.ManagedFields) > 0 || len(pod.Spec.Volumes) != 1 {
 			t.Errorf("kept %+v", c)
+		}
+	}
+}
+
+// TestNoAttributes: attributes that a patch may change, select or have changed are kept.
+func TestNoAttributes(t *testing.T) {
+	patch := func(filter *v1alpha1.DevicePatchFilter) []any {
+		return []any{&v1alpha1.ResourceSlicePatch{Spec: v1alpha1.ResourceSlicePatchSpec{Devices: v1alpha1.DevicePatch{Filter: filter}}}}
+	}
+	for name, tt := range map[string]struct {
+		annotations map[string]string
+		patches     []any
+		kept        bool
+	}{
+		"no patch":                {nil, nil, false},
+		"a patch of all devices":  {nil, patch(nil), true},
+		"of the pool":             {nil, patch(&v1alpha1.DevicePatchFilter{Driver: new("gpu.example.com"), Pool: new("node-1")}), true},
+		"of the driver":           {nil, patch(&v1alpha1.DevicePatchFilter{Driver: new("gpu.example.com")}), true},
+		"of a class":              {nil, patch(&v1alpha1.DevicePatchFilter{DeviceClassName: new("gpu")}), true},
+		"of another pool":         {nil, patch(&v1alpha1.DevicePatchFilter{Pool: new("node-2")}), false},
+		"of another driver":       {nil, patch(&v1alpha1.DevicePatchFilter{Driver: new("nic.example.com"), Pool: new("node-1")}), false},
+		"with values of a driver": {map[string]string{"dra-steward.io/originals": "{}"}, nil, true},
+	} {
+		slice := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Annotations: tt.annotations}, Spec: resourceapi.ResourceSliceSpec{
+			Driver: "gpu.example.com", Pool: resourceapi.ResourcePool{Name: "node-1"}, Devices: []resourceapi.Device{{Name: "gpu-0",
+				Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"model": {StringValue: new("A")}}, Capacity: map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{"memory": {}}}}}}
+		k := &keeper{unread: func(slice *resourceapi.ResourceSlice) bool { return unpatched(slice, tt.patches) }}
+		if err := k.keep(slice); err != nil {
+			t.Fatal(err)
+		}
+		if d := slice.Spec.Devices[0]; (d.Attributes != nil) != tt.kept || (d.Capacity != nil) != tt.kept || d.Name != "gpu-0" {
+			t.Errorf("%s: kept %+v, want its attributes and capacity: %v", name, d, tt.kept)
 		}
 	}
 }

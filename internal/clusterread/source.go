@@ -32,6 +32,9 @@ type Source struct {
 	Files  []string
 	// Watcher keeps what is read current; nil reads once.
 	Watcher *Watcher
+	// NoAttributes leaves out the attributes and capacities of devices that no patch changes. They are most of what
+	// is known of devices.
+	NoAttributes bool
 }
 
 // AddFlags adds the flags of the client and --from-files.
@@ -67,6 +70,8 @@ type reading struct {
 	merged   remerge.Memory
 	keeper   keeper
 	prefetch prefetch
+	// noAttributes is that of the source: a patch that comes later would change attributes that a watcher has dropped.
+	noAttributes bool
 	// converted are the objects of listAs of the last read, by what and by what they were.
 	converted map[string]map[*unstructured.Unstructured]any
 }
@@ -98,7 +103,7 @@ func (s *Source) connect(streams cmdutil.Streams) (*reading, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--kubeconfig: %w", err)
 	}
-	return &reading{config: config, client: client, progress: s.Client.Progress(streams, "connecting to "+config.Host), converted: map[string]map[*unstructured.Unstructured]any{},
+	return &reading{config: config, client: client, noAttributes: s.NoAttributes && s.Watcher == nil, progress: s.Client.Progress(streams, "connecting to "+config.Host), converted: map[string]map[*unstructured.Unstructured]any{},
 		version: sync.OnceValues(func() (string, error) {
 			info, err := client.Discovery().ServerVersion()
 			if err != nil {
@@ -218,10 +223,6 @@ func readPage[L runtime.Object](ctx context.Context, from resource[L], options m
 // view lists devices and what changes them. A kind that the user is not allowed to read
 // becomes a note, except ResourceSlices.
 func (r *reading) view(ctx context.Context, l *Snapshot) error {
-	published, err := list[*resourceapi.ResourceSlice](ctx, r, "ResourceSlices", r.slices())
-	if err != nil {
-		return fmt.Errorf("%s cannot be read: %w", tracker.SliceKind, err)
-	}
 	classes, err := list[*resourceapi.DeviceClass](ctx, r, "DeviceClasses", r.client.ResourceV1().DeviceClasses())
 	if l.NoClasses, err = l.optional(tracker.ClassKind, err); err != nil {
 		return err
@@ -233,6 +234,13 @@ func (r *reading) view(ctx context.Context, l *Snapshot) error {
 	patches, err := r.patches(ctx)
 	if _, err = l.optional(tracker.PatchKind, err); err != nil {
 		return err
+	}
+	if r.noAttributes {
+		r.keeper.unread = func(slice *resourceapi.ResourceSlice) bool { return unpatched(slice, patches) }
+	}
+	published, err := list[*resourceapi.ResourceSlice](ctx, r, "ResourceSlices", r.slices())
+	if err != nil {
+		return fmt.Errorf("%s cannot be read: %w", tracker.SliceKind, err)
 	}
 	objects := slices.Concat(rules, patches)
 	for _, slice := range published {

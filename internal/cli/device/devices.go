@@ -26,7 +26,7 @@ func deviceFormats() []string { return []string{"text", "wide", "name"} }
 
 // DevicesCommand returns the command devices.
 func DevicesCommand(streams cmdutil.Streams) *cobra.Command {
-	o := devicesOptions{SnapshotOptions: clusterread.SnapshotOptions{Claims: true}}
+	o := devicesOptions{SnapshotOptions: clusterread.SnapshotOptions{Source: clusterread.Source{NoAttributes: true}, Claims: true}}
 	c := &cobra.Command{
 		Use:   "devices [TARGET...]",
 		Short: "Show the devices with their taints, patched values and claims, and their origin",

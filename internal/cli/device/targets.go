@@ -24,6 +24,7 @@ type targets struct {
 }
 
 func (t *targets) addFlags(c *cobra.Command, files bool) {
+	t.read.NoAttributes = true
 	if t.read.Client.AddFlags(c); files {
 		t.read.FilesFlag(c)
 	}
