@@ -49,7 +49,8 @@ func evictions() []mutant {
 		{name: "a recreated rule is the same cause", file: decide, old: `cmp.Compare(r.Taint.Rule.UID, s.Taint.Rule.UID),`, new: ``},
 		{name: "a recreated pod keeps the state of the one before", file: states, old: `had != nil && had.uid != uid`, new: `had != nil && had.uid == ""`},
 		{name: "a resumed pod is not queued", file: states, old: "		cs.count(c, func() { c.stage = waiting })\n		cs.queue.put(c, cs.begin(c))\n", new: "		cs.count(c, func() { c.stage = waiting })\n"},
-		{name: "an unanswered deletion is forgotten", file: states, old: `c.unconfirmed = reasonsOf(p)`, new: `c.unconfirmed = nil`},
+		{name: "an unanswered deletion is never forgotten", file: states, old: `now.Before(c.unconfirmed.until)`, new: `true`},
+		{name: "an unanswered deletion is forgotten", file: states, old: `c.unconfirmed = &unconfirmed{p, until.Add(lapsePeriod)}`, new: `c.unconfirmed = nil`},
 		{name: "a deleted pod is decided again", file: states, old: "	case c.stage == done:\n		return unchanged\n", new: ""},
 		{name: "a paused pod stays with the paused ones", file: states, old: `delete(cs.paused, c)`, new: ``},
 		{name: "a postponed pod is not queued", file: states, old: `cs.queue.put(c, until)`, new: ``},
@@ -127,10 +128,12 @@ func drains() []mutant {
 
 func patches() []mutant {
 	const write = "internal/controllers/materialize/record/driverwrite.go"
+	const result, record = "pkg/patch/result.go", "internal/controllers/materialize/record"
 	return []mutant{
-		{name: "a value below its policy is written", file: write, old: `case key.PolicyViolated:`, new: `case false:`},
+		{name: "a value below its policy is written", file: result, old: `effect&policyViolated != 0 || isList(`, new: `isList(`, tests: record},
 		{name: "a changed class is not followed in slices", file: "internal/controllers/materialize/merger.go", old: `m.stale.Swap(false) || m.classChanged()`, new: `m.stale.Swap(false)`},
-		{name: "lists are written", file: write, old: `case v.isList():`, new: `case false:`},
+		{name: "lists are written", file: result, old: `effect&policyViolated != 0 || isList(o.plan.entries[i].attribute)`, new: `effect&policyViolated != 0`, tests: record},
+		{name: "a list that is not written takes room", file: "pkg/patch/merge.go", old: "	if w.storable && isList(e.attribute) {\n", new: "	if false {\n", tests: record},
 		{name: "an unacceptable slice is written", file: write, old: "		refused = acceptable(slice)\n", new: "		_ = acceptable(slice)\n"},
 		{name: "previous values are forgotten", file: write, old: `if e.InForce() && (patch == "" || !e.Written.Equal(written)) {`, new: `if false {`},
 		{name: "previous values are kept without a bound", file: write, old: `n > maxPrevious {`, new: `n > 100*maxPrevious {`},
