@@ -146,6 +146,9 @@ func (c *Controller) Run(ctx context.Context) error {
 	}
 	synced, rules, err := c.listen(ctx, &running)
 	if err != nil {
+		if ctx.Err() != nil { // informers that end with ctx refuse handlers then
+			return nil
+		}
 		return err
 	}
 	if !reconcile.WaitFor(ctx, "evictor", synced) || c.served() && !reconcile.WaitFor(ctx, "evictor", rules) {

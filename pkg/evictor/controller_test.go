@@ -16,12 +16,17 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	ac "k8s.io/client-go/applyconfigurations/resource/v1"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 	resourceclient "k8s.io/client-go/kubernetes/typed/resource/v1"
 	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
+
+	"github.com/dra-steward/dra-steward/pkg/tracker"
+	"github.com/dra-steward/dra-steward/pkg/usage"
 )
 
 var full = Options{Mode: ModeFull}
@@ -491,6 +496,31 @@ func TestRestart(t *testing.T) {
 			t.Errorf("condition %+v", c)
 		}
 	})
+}
+
+// TestRunAtTheEnd: informers refuse handlers once they have ended. That is an error while the
+// program goes on, and none when it ends before the controller has started.
+func TestRunAtTheEnd(t *testing.T) {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	factory := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
+	rules := factory.Resource().V1().DeviceTaintRules().Informer()
+	rules.RunWithContext(ended)
+	for _, tt := range []struct {
+		ctx  context.Context
+		fail bool
+	}{{ended, false}, {t.Context(), true}} {
+		options := full
+		options.Client, options.Rules, options.Tracker, options.Usage = fake.NewClientset(), rules, tracker.New(tracker.Options{}), &usage.Index{}
+		controller, err := New(options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = controller.Run(tt.ctx)
+		if failed := err != nil; failed != tt.fail {
+			t.Errorf("program ended: %v: got %v", !tt.fail, err)
+		}
+	}
 }
 
 func TestMetricsAreWellNamed(t *testing.T) {
