@@ -11,12 +11,15 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/compact"
+	"github.com/dra-steward/dra-steward/pkg/usage"
 )
 
 // A keeper makes the objects that a command reads smaller: what no command reads is dropped, and equal parts are
 // shared.
 type keeper struct {
 	shared compact.Shared
+	// indexed is true if claims, pods and PodDisruptionBudgets are read for a [usage.Index] alone, and their names.
+	indexed bool
 	// unread reports whether the attributes and capacities of the devices of a slice have no reader; nil for never.
 	unread func(*resourceapi.ResourceSlice) bool
 }
@@ -30,9 +33,15 @@ func (k *keeper) keep(object runtime.Object) error {
 	about.SetManagedFields(nil) // often the largest part
 	switch object := object.(type) {
 	case *corev1.Pod:
+		if k.indexed {
+			trim(object)
+		}
 		keepPod(&object.Spec)
 		k.shared.Pod(object)
 	case *resourceapi.ResourceClaim:
+		if k.indexed {
+			trim(object)
+		}
 		k.shared.Claim(object)
 	case *resourceapi.ResourceSlice:
 		if k.unread != nil && k.unread(object) {
@@ -43,6 +52,13 @@ func (k *keeper) keep(object runtime.Object) error {
 		compact.Slice(object)
 	}
 	return nil
+}
+
+// trim keeps of a claim or pod what an index reads.
+func trim[T any](object *T) {
+	if kept, err := usage.Trim(object); err == nil {
+		*object = *kept.(*T)
+	}
 }
 
 // unpatched reports whether a slice is as its driver published it, and stays so with patches.

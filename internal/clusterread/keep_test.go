@@ -7,9 +7,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/placement"
+	"github.com/dra-steward/dra-steward/internal/taints"
+	"github.com/dra-steward/dra-steward/pkg/tracker"
 )
 
 // TestKeepPod: report reads the arguments and ports of the containers of a release, and placement their requests.
@@ -36,6 +40,51 @@ func TestKeepPod(t *testing.T) {
 		}
 		if len(c.Env)+len(c.VolumeMounts)+len(pod.ManagedFields) > 0 || len(pod.Spec.Volumes) != 1 {
 			t.Errorf("kept %+v", c)
+		}
+	}
+}
+
+// TestIndexed: of claims and pods that are read for an index, it finds what it finds in the whole objects.
+func TestIndexed(t *testing.T) {
+	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "claim", UID: "c", Annotations: map[string]string{"a": "b"}},
+		Status: resourceapi.ResourceClaimStatus{ReservedFor: []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: "pod", UID: "p"}},
+			Allocation: &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{{Request: "gpu", Driver: "gpu.example.com", Pool: "node-1", Device: "gpu-0"}}}}}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "pod", UID: "p", Annotations: map[string]string{"a": "b"}},
+		Spec: corev1.PodSpec{NodeName: "node-1", Containers: []corev1.Container{{Name: "trainer"}}, ResourceClaims: []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: new("claim")}}}}
+	k := &keeper{indexed: true}
+	index := taints.Objects{Claims: []*resourceapi.ResourceClaim{claim}, Pods: []*corev1.Pod{pod}}
+	want := index.Index().Devices("team", "pod")
+	for _, object := range []runtime.Object{claim, pod} {
+		if err := k.keep(object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := index.Index().Devices("team", "pod"); len(want) != 1 || !slices.Equal(got, want) {
+		t.Errorf("devices %v, want %v", got, want)
+	}
+	if len(claim.Annotations)+len(pod.Annotations)+len(pod.Spec.Containers) > 0 {
+		t.Errorf("kept %+v and %+v", claim, pod)
+	}
+}
+
+// TestDropAttributes: devices stay, with their taints and those of rules, patched ones as well.
+func TestDropAttributes(t *testing.T) {
+	slice := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "slice"}, Spec: resourceapi.ResourceSliceSpec{
+		Driver: "gpu.example.com", Pool: resourceapi.ResourcePool{Name: "node-1", ResourceSliceCount: 1}, Devices: []resourceapi.Device{{Name: "gpu-0",
+			Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"model": {StringValue: new("A")}}, Capacity: map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{"memory": {}}}}}}
+	patch := &v1alpha1.ResourceSlicePatch{ObjectMeta: metav1.ObjectMeta{Name: "patch"}, Spec: v1alpha1.ResourceSlicePatchSpec{Devices: v1alpha1.DevicePatch{
+		Attributes: map[resourceapi.FullyQualifiedName]v1alpha1.NullableDeviceAttribute{"example.com/rack": {DeviceAttribute: resourceapi.DeviceAttribute{StringValue: new("7")}}}}}}
+	rule := &resourceapi.DeviceTaintRule{ObjectMeta: metav1.ObjectMeta{Name: "rule"}, Spec: resourceapi.DeviceTaintRuleSpec{
+		DeviceSelector: &resourceapi.DeviceTaintSelector{Driver: new("gpu.example.com")}, Taint: resourceapi.DeviceTaint{Key: "example.com/broken", Effect: resourceapi.DeviceTaintEffectNoExecute}}}
+	s := &State{View: tracker.Merge(slice, patch, rule)}
+	s.dropAttributes()
+	devices := slices.Collect(s.View.Devices())
+	if len(devices) != 1 || len(devices[0].Taints()) != 1 {
+		t.Fatalf("devices %+v", devices)
+	}
+	for _, all := range [][]*resourceapi.ResourceSlice{slices.Collect(s.View.StoredSlices()), slices.Collect(s.View.PublishedSlices()), s.View.List(labels.Everything())} {
+		if d := all[0].Spec.Devices[0]; len(d.Attributes)+len(d.Capacity) > 0 || d.Name != "gpu-0" {
+			t.Errorf("kept %+v", d)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -34,27 +35,80 @@ func (o *Source) ReadState(ctx context.Context, streams cmdutil.Streams) (*State
 	}
 	defer r.progress.End()
 	defer r.prefetch.end()
+	r.forIndex()
 	readAhead(ctx, r, "ResourceClaims", r.claims(""))
 	readAhead(ctx, r, "pods", r.pods(""))
+	s, err := r.devices(ctx, streams)
+	if err == nil {
+		err = s.read(ctx, r, streams)
+	}
+	return s, err
+}
+
+// ReadDevices reads of a state the devices, and what changes them. [Source.ReadHolders] reads the rest. Of files it
+// reads all.
+func (o *Source) ReadDevices(ctx context.Context, streams cmdutil.Streams) (*State, error) {
+	if o.Files != nil {
+		return stateOfFiles(streams, o.Files)
+	}
+	r, err := o.begin(streams)
+	if err != nil {
+		return nil, err
+	}
+	defer r.progress.End()
+	return r.devices(ctx, streams)
+}
+
+// ReadHolders reads of a state the claims, pods and PodDisruptionBudgets. Before that it drops the attributes and
+// capacities of the devices, unless they are of files or a watcher keeps them: they need as much memory as what it
+// reads. Nothing else uses the state meanwhile.
+func (o *Source) ReadHolders(ctx context.Context, streams cmdutil.Streams, s *State) error {
+	if o.Files != nil {
+		return nil
+	}
+	if o.Watcher == nil {
+		s.dropAttributes()
+	}
+	r, err := o.begin(streams)
+	if err != nil {
+		return err
+	}
+	defer r.progress.End()
+	r.forIndex()
+	return s.read(ctx, r, streams)
+}
+
+// forIndex keeps of claims, pods and PodDisruptionBudgets what an index reads. What a watcher keeps has other readers.
+func (r *reading) forIndex() { r.keeper.indexed = r.watcher == nil }
+
+// devices begins a state.
+func (r *reading) devices(ctx context.Context, streams cmdutil.Streams) (*State, error) {
 	l := &Snapshot{}
 	if err := r.view(ctx, l); err != nil {
 		return nil, err
 	}
-	s := &State{View: l.View}
+	s := &State{View: l.View, NoRules: l.NoRules}
 	s.Server, _ = r.version() // what it is for can be left out
 	s.Objects.Published = guard.PublishedDevices(s.View.PublishedSlices())
-	s.Objects.Thresholds = SiteThresholds(ctx, r.client)
-	err = s.read(ctx, r)
-	s.NoRules = l.NoRules
-	if apierrors.IsForbidden(err) {
-		l.Notes, err = append(l.Notes, "the impact is unknown: "+err.Error()), nil
-		s.Unread = errors.New("which pods use the devices is unknown: you are not allowed to list the claims, pods and PodDisruptionBudgets of all namespaces")
-	}
-	r.progress.End()
-	for _, note := range l.Notes {
+	r.warn(streams, l.Notes...)
+	return s, nil
+}
+
+func (r *reading) warn(streams cmdutil.Streams, notes ...string) {
+	for _, note := range notes {
+		r.progress.End()
 		fmt.Fprintf(streams.Err, "warning: %s\n", note)
 	}
-	return s, err
+}
+
+func (s *State) dropAttributes() {
+	for _, all := range []iter.Seq[*resourceapi.ResourceSlice]{s.View.StoredSlices(), s.View.PublishedSlices(), slices.Values(s.View.List(labels.Everything()))} {
+		for slice := range all {
+			for i := range slice.Spec.Devices {
+				slice.Spec.Devices[i].Attributes, slice.Spec.Devices[i].Capacity = nil, nil
+			}
+		}
+	}
 }
 
 // State is a cluster at one time.
@@ -71,8 +125,18 @@ type State struct {
 	Unread error
 }
 
-// read lists claims, pods and budgets.
-func (s *State) read(ctx context.Context, r *reading) (err error) {
+// read reads claims, pods and budgets. If the user is not allowed to, it warns.
+func (s *State) read(ctx context.Context, r *reading, streams cmdutil.Streams) error {
+	s.Objects.Thresholds = SiteThresholds(ctx, r.client)
+	err := s.list(ctx, r)
+	if apierrors.IsForbidden(err) {
+		r.warn(streams, "the impact is unknown: "+err.Error())
+		s.Unread, err = errors.New("which pods use the devices is unknown: you are not allowed to list the claims, pods and PodDisruptionBudgets of all namespaces"), nil
+	}
+	return err
+}
+
+func (s *State) list(ctx context.Context, r *reading) (err error) {
 	if s.Objects.Claims, err = list[*resourceapi.ResourceClaim](ctx, r, "ResourceClaims", r.claims("")); err != nil {
 		return fmt.Errorf("list ResourceClaims: %w", err)
 	}

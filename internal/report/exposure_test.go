@@ -54,7 +54,7 @@ func TestClaimOfTheScheduler(t *testing.T) {
 	if in.Ladder, err = audit.NewLadder(audit.Options{Configuration: v1alpha1.StewardConfiguration{Mode: v1alpha1.ModeEnforce}, Policies: set, Now: now}, in.Modes, nil); err != nil {
 		t.Fatal(err)
 	}
-	maker := report.NewMaker(in)
+	maker := report.NewMaker(&in)
 	const claim = `{"apiVersion":"resource.k8s.io/v1","kind":"ResourceClaim","metadata":{"name":"trainer-extended","namespace":"ml",
 		"annotations":{"resource.kubernetes.io/extended-resource-claim":"true"},
 		"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"trainer","uid":"1","controller":true}]},

@@ -44,9 +44,10 @@ type Evictions struct {
 // Input is what a report is made of.
 type Input struct {
 	// Modes are the steps, the one of today first.
-	Modes     []v1alpha1.Mode
-	Ladder    *audit.Ladder
-	View      *tracker.Snapshot
+	Modes  []v1alpha1.Mode
+	Ladder *audit.Ladder
+	View   *tracker.Snapshot
+	// Holders and Pods can be set until [Maker.Report], which reads them.
 	Holders   *usage.Index
 	Pods      []*corev1.Pod
 	Seen      Seen
@@ -121,7 +122,7 @@ type Eviction struct {
 
 // A Maker makes a report of objects that it is given one by one.
 type Maker struct {
-	in      Input
+	in      *Input
 	objects int
 	steps   []tally
 }
@@ -133,7 +134,7 @@ type tally struct {
 }
 
 // NewMaker begins a report.
-func NewMaker(in Input) *Maker {
+func NewMaker(in *Input) *Maker {
 	m := &Maker{in: in}
 	for range in.Modes {
 		m.steps = append(m.steps, tally{map[string][]string{}, map[string][]string{}, map[string][]string{}, [3]int{}})
@@ -165,7 +166,7 @@ func (m *Maker) Add(object audit.Object) error {
 
 // Report returns the report on what was added.
 func (m *Maker) Report() Report {
-	in := m.in
+	in := *m.in
 	r := Report{Mode: in.Modes[0], Objects: m.objects, Replicas: in.Seen.Replicas}
 	due := in.due()
 	for i, mode := range in.Modes {

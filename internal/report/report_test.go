@@ -75,7 +75,7 @@ func made(t *testing.T, configuration v1alpha1.StewardConfiguration, change func
 	if err != nil {
 		t.Fatal(err)
 	}
-	maker := report.NewMaker(in)
+	maker := report.NewMaker(&in)
 	for _, object := range objects {
 		data, err := json.Marshal(object)
 		if err != nil {

@@ -3,7 +3,9 @@ package why
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -29,25 +31,12 @@ func (q *question) request(ctx context.Context, r asked) Request {
 		return report
 	}
 	fitting, selected := map[string]int{}, 0
-	for _, slice := range q.slices {
-		for i := range slice.Spec.Devices {
-			device := &slice.Spec.Devices[i]
-			d := q.device(ctx, r, class, slice, device)
-			reason := d.Reason
-			report.Devices = append(report.Devices, d)
-			if d.matching {
-				report.Matching++
-			}
-			if reason != ClassSelector {
-				selected++
-			}
-			if reason != Fits {
-				continue
-			}
-			for _, node := range q.reachable(slice, device) {
-				fitting[node.Name]++
-			}
+	for _, one := range q.devices(ctx, r, class) {
+		report.Devices = append(report.Devices, one.devices...)
+		for node, n := range one.fitting {
+			fitting[node] += n
 		}
+		report.Matching, selected = report.Matching+one.matching, selected+one.selected
 	}
 	best := ""
 	for _, node := range sorted(fitting) {
@@ -61,6 +50,51 @@ func (q *question) request(ctx context.Context, r asked) Request {
 		report.Reason, report.Message = Count, short(r, report.Fitting, best)
 	}
 	return report
+}
+
+// checked are the devices of some slices: those that match the selectors and those of the class are counted, and those
+// that fit by node.
+type checked struct {
+	devices            []Device
+	matching, selected int
+	fitting            map[string]int
+}
+
+// devices checks the devices of all slices, on all cores: the selectors of 80,000 devices take half a second on one.
+func (q *question) devices(ctx context.Context, r asked, class *resourceapi.DeviceClass) []checked {
+	size := max(1, (len(q.slices)+runtime.GOMAXPROCS(0)-1)/runtime.GOMAXPROCS(0))
+	parts := slices.Collect(slices.Chunk(q.slices, size))
+	all := make([]checked, len(parts))
+	var running sync.WaitGroup
+	for i, part := range parts {
+		running.Go(func() { all[i] = q.check(ctx, r, class, part) })
+	}
+	running.Wait()
+	return all
+}
+
+func (q *question) check(ctx context.Context, r asked, class *resourceapi.DeviceClass, part []*resourceapi.ResourceSlice) checked {
+	c := checked{fitting: map[string]int{}}
+	for _, slice := range part {
+		for i := range slice.Spec.Devices {
+			device := &slice.Spec.Devices[i]
+			d := q.device(ctx, r, class, slice, device)
+			c.devices = append(c.devices, d)
+			if d.matching {
+				c.matching++
+			}
+			if d.Reason != ClassSelector {
+				c.selected++
+			}
+			if d.Reason != Fits {
+				continue
+			}
+			for _, node := range q.reachable(slice, device) {
+				c.fitting[node.Name]++
+			}
+		}
+	}
+	return c
 }
 
 func short(r asked, fitting int, node string) string {

@@ -2,12 +2,14 @@
 package report
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -136,38 +138,55 @@ func (o reportOptions) report(ctx context.Context, streams cmdutil.Streams, now 
 	if err != nil {
 		return report.Report{}, err
 	}
-	state, err := o.read.ReadState(ctx, streams)
+	state, err := o.read.ReadDevices(ctx, streams)
 	if err != nil {
 		return report.Report{}, err
 	}
-	if state.Unread != nil {
-		return report.Report{}, state.Unread
-	}
-	holders := state.Objects.Index()
 	options := audit.Options{Configuration: seen.file.StewardConfiguration, Policies: seen.set, Now: now}
-	in := report.Input{Modes: stepsFrom(seen.file.Mode), View: state.View, Holders: holders, Pods: state.Objects.Pods,
-		Seen: seen.counters, Evictions: seen.evictions, Server: state.Server, Now: now}
-	counting := &impact.Estimator{Index: holders, Published: state.View.PublishedSlices}
+	in := report.Input{Modes: stepsFrom(seen.file.Mode), View: state.View, Seen: seen.counters, Evictions: seen.evictions, Server: state.Server, Now: now}
+	counting := &impact.Estimator{Published: state.View.PublishedSlices}
+	hold := o.holding(ctx, streams, state, &in, counting)
 	var maker *report.Maker
 	err = stored{source: o.read, view: state.View}.each(ctx, streams, &options, func() (visit, error) {
 		if in.Ladder, err = audit.NewLadder(options, in.Modes, counting); err != nil {
 			return nil, seen.file.Locate(err)
 		}
 		in.Evictions.Minor = options.Minor
-		maker = report.NewMaker(in)
+		maker = report.NewMaker(&in)
 		return func(object audit.Object) error {
+			if object.Kind.Kind == "DeviceTaintRule" { // the last kind of a cluster, and the one that hits pods
+				if err := hold(); err != nil {
+					return err
+				}
+			}
 			if err := maker.Add(object); !errors.As(err, &review.UnknownKindError{}) {
 				return err
 			}
 			return nil
 		}, nil
 	})
+	if err == nil {
+		err = hold()
+	}
 	if err != nil {
 		return report.Report{}, err
 	}
 	r := maker.Report()
 	r.Notes = append(r.Notes, seen.notes...)
 	return called(r, streams), nil
+}
+
+// holding returns a function that reads claims and pods, once. They come after the checks that read attributes, so that
+// the command has only one of both in memory.
+func (o reportOptions) holding(ctx context.Context, streams cmdutil.Streams, state *clusterread.State, in *report.Input, counting *impact.Estimator) func() error {
+	return sync.OnceValue(func() error {
+		err := o.read.ReadHolders(ctx, streams, state)
+		if err = cmp.Or(err, state.Unread); err == nil {
+			in.Holders, in.Pods = state.Objects.Index(), state.Objects.Pods
+			counting.Index = in.Holders
+		}
+		return err
+	})
 }
 
 // called names the program in notes and remedies as the user called it.
