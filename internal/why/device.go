@@ -31,12 +31,13 @@ func (q *question) request(ctx context.Context, r asked) Request {
 		return report
 	}
 	fitting, selected := map[string]int{}, 0
-	for _, one := range q.devices(ctx, r, class) {
-		report.Devices = append(report.Devices, one.devices...)
-		for node, n := range one.fitting {
+	var parts []counts
+	report.Devices, parts = q.devices(ctx, r, class)
+	for _, part := range parts {
+		for node, n := range part.fitting {
 			fitting[node] += n
 		}
-		report.Matching, selected = report.Matching+one.matching, selected+one.selected
+		report.Matching, selected = report.Matching+part.matching, selected+part.selected
 	}
 	best := ""
 	for _, node := range sorted(fitting) {
@@ -52,34 +53,48 @@ func (q *question) request(ctx context.Context, r asked) Request {
 	return report
 }
 
-// checked are the devices of some slices: those that match the selectors and those of the class are counted, and those
-// that fit by node.
-type checked struct {
-	devices            []Device
+// counts are those of the devices of some slices: those that match the selectors, those of the class, and by node those
+// that fit.
+type counts struct {
 	matching, selected int
 	fitting            map[string]int
 }
 
 // devices checks the devices of all slices, on all cores: the selectors of 80,000 devices take half a second on one.
-func (q *question) devices(ctx context.Context, r asked, class *resourceapi.DeviceClass) []checked {
-	size := max(1, (len(q.slices)+runtime.GOMAXPROCS(0)-1)/runtime.GOMAXPROCS(0))
-	parts := slices.Collect(slices.Chunk(q.slices, size))
-	all := make([]checked, len(parts))
+func (q *question) devices(ctx context.Context, r asked, class *resourceapi.DeviceClass) (all []Device, parts []counts) {
+	cores := runtime.GOMAXPROCS(0)
+	all, parts = make([]Device, devicesOf(q.slices)), make([]counts, cores)
 	var running sync.WaitGroup
-	for i, part := range parts {
-		running.Go(func() { all[i] = q.check(ctx, r, class, part) })
+	begin := 0
+	for i := range parts {
+		some := q.slices[len(q.slices)*i/cores : len(q.slices)*(i+1)/cores]
+		end := begin + devicesOf(some)
+		into := all[begin:begin:end]
+		running.Go(func() { parts[i] = q.check(ctx, r, class, some, into) })
+		begin = end
 	}
 	running.Wait()
-	return all
+	return all, parts
 }
 
-func (q *question) check(ctx context.Context, r asked, class *resourceapi.DeviceClass, part []*resourceapi.ResourceSlice) checked {
-	c := checked{fitting: map[string]int{}}
-	for _, slice := range part {
+func devicesOf(all []*resourceapi.ResourceSlice) (n int) {
+	for _, slice := range all {
+		n += len(slice.Spec.Devices)
+	}
+	return n
+}
+
+// check checks the devices of some slices, and appends them, within its capacity.
+func (q *question) check(ctx context.Context, r asked, class *resourceapi.DeviceClass, some []*resourceapi.ResourceSlice, into []Device) counts {
+	c := counts{fitting: map[string]int{}}
+	for _, slice := range some {
 		for i := range slice.Spec.Devices {
 			device := &slice.Spec.Devices[i]
 			d := q.device(ctx, r, class, slice, device)
-			c.devices = append(c.devices, d)
+			if n := len(into); n > 0 && into[n-1].Message == d.Message {
+				d.Message = into[n-1].Message // one copy of equal texts
+			}
+			into = append(into, d)
 			if d.matching {
 				c.matching++
 			}

@@ -107,8 +107,9 @@ func measureWrites(t *testing.T, clients kubernetes.Interface, r *release, hook 
 			}
 		}
 		full[way].add(writeClaims(t, clients, 0))
-		paced[way].add(writeClaims(t, clients, steady))
 		hook.settle(t) // what the turn before deleted is not part of this one
+		paced[way].add(writeClaims(t, clients, steady))
+		hook.settle(t)
 		slices[way].add(publish(t, clients, w))
 	}
 	r.connect(t)
