@@ -11,6 +11,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/compact"
+	"github.com/dra-steward/dra-steward/internal/health"
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
 
@@ -18,7 +19,7 @@ import (
 // shared.
 type keeper struct {
 	shared compact.Shared
-	// indexed is true if claims, pods and PodDisruptionBudgets are read for a [usage.Index] alone, and their names.
+	// indexed is true if claims and pods are read for a [usage.Index] and [health.Records] alone.
 	indexed bool
 	// unread reports whether the attributes and capacities of the devices of a slice have no reader; nil for never.
 	unread func(*resourceapi.ResourceSlice) bool
@@ -54,9 +55,9 @@ func (k *keeper) keep(object runtime.Object) error {
 	return nil
 }
 
-// trim keeps of a claim or pod what an index reads.
+// trim keeps of a claim or pod what an index reads, and the health of devices.
 func trim[T any](object *T) {
-	if kept, err := usage.Trim(object); err == nil {
+	if kept, err := health.Keep(usage.Trim)(object); err == nil {
 		*object = *kept.(*T)
 	}
 }

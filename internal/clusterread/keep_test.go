@@ -44,13 +44,16 @@ func TestKeepPod(t *testing.T) {
 	}
 }
 
-// TestIndexed: of claims and pods that are read for an index, it finds what it finds in the whole objects.
+// TestIndexed: of claims and pods that are read for an index, it finds what it finds in the whole objects, and the health of
+// devices is kept.
 func TestIndexed(t *testing.T) {
 	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "claim", UID: "c", Annotations: map[string]string{"a": "b"}},
 		Status: resourceapi.ResourceClaimStatus{ReservedFor: []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: "pod", UID: "p"}},
 			Allocation: &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{{Request: "gpu", Driver: "gpu.example.com", Pool: "node-1", Device: "gpu-0"}}}}}}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "pod", UID: "p", Annotations: map[string]string{"a": "b"}},
 		Spec: corev1.PodSpec{NodeName: "node-1", Containers: []corev1.Container{{Name: "trainer"}}, ResourceClaims: []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: new("claim")}}}}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "trainer", Image: "image", AllocatedResourcesStatus: []corev1.ResourceStatus{{Name: "claim:gpu",
+		Resources: []corev1.ResourceHealth{{ResourceID: "gpu.example.com/node-1/gpu-0", Health: corev1.ResourceHealthStatusUnhealthy}}}}}}
 	k := &keeper{indexed: true}
 	index := taints.Objects{Claims: []*resourceapi.ResourceClaim{claim}, Pods: []*corev1.Pod{pod}}
 	want := index.Index().Devices("team", "pod")
@@ -61,6 +64,9 @@ func TestIndexed(t *testing.T) {
 	}
 	if got := index.Index().Devices("team", "pod"); len(want) != 1 || !slices.Equal(got, want) {
 		t.Errorf("devices %v, want %v", got, want)
+	}
+	if kept := pod.Status.ContainerStatuses; len(kept) != 1 || len(kept[0].AllocatedResourcesStatus) != 1 || kept[0].Image != "" {
+		t.Errorf("statuses %+v", kept)
 	}
 	if len(claim.Annotations)+len(pod.Annotations)+len(pod.Spec.Containers) > 0 {
 		t.Errorf("kept %+v and %+v", claim, pod)

@@ -78,7 +78,7 @@ func (o *Source) ReadHolders(ctx context.Context, streams cmdutil.Streams, s *St
 	return s.read(ctx, r, streams)
 }
 
-// forIndex keeps of claims, pods and PodDisruptionBudgets what an index reads. What a watcher keeps has other readers.
+// forIndex keeps of claims and pods what an index reads, and the health of devices. What a watcher keeps has other readers.
 func (r *reading) forIndex() { r.keeper.indexed = r.watcher == nil }
 
 // devices begins a state.
