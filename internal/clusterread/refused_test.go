@@ -26,7 +26,7 @@ func TestRefusedOnce(t *testing.T) {
 				if got, err := read(); got != "a" || err != nil {
 					t.Fatal(got, err)
 				}
-				s.refused = refused
+				set(s, &s.refused, refused)
 				s.events.Stop()
 				<-time.After(3 * time.Second)
 				synctest.Wait()
@@ -34,7 +34,8 @@ func TestRefusedOnce(t *testing.T) {
 				if w.Failing() == "" {
 					t.Error("the list counts as current")
 				}
-				s.refused, s.nodes = nil, []string{"b"}
+				set(s, &s.refused, nil)
+				set(s, &s.nodes, []string{"b"})
 				<-time.After(10 * time.Minute)
 				synctest.Wait()
 				if got, err := read(); got != "b" || err != nil || w.Failing() != "" {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -19,6 +20,8 @@ import (
 
 // server answers lists and watches of nodes.
 type server struct {
+	// mutex is for what changes while a watcher waits: the end of a wait is no event for the race detector.
+	mutex   sync.Mutex
 	nodes   []string
 	list    error
 	refused error
@@ -33,7 +36,16 @@ func node(name, version string) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: version, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "a"}}}}
 }
 
+// set changes a field.
+func set[T any](s *server, field *T, to T) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	*field = to
+}
+
 func (s *server) List(context.Context, metav1.ListOptions) (*corev1.NodeList, error) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
 	s.lists++
 	all := &corev1.NodeList{ListMeta: metav1.ListMeta{ResourceVersion: "1" + strings.Repeat("0", s.lists)}}
 	for _, name := range s.nodes {
@@ -43,6 +55,8 @@ func (s *server) List(context.Context, metav1.ListOptions) (*corev1.NodeList, er
 }
 
 func (s *server) Watch(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
 	s.watches = append(s.watches, options.ResourceVersion)
 	if s.refused != nil {
 		return nil, s.refused
@@ -112,7 +126,7 @@ func TestWatcherExpired(t *testing.T) {
 	gone := apierrors.NewResourceExpired("too old")
 	for what, expire := range map[string]func(*server){
 		"event":  func(s *server) { s.events.Error(&gone.ErrStatus) },
-		"answer": func(s *server) { s.refused = gone; s.events.Stop() },
+		"answer": func(s *server) { set(s, &s.refused, error(gone)); s.events.Stop() },
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -122,11 +136,11 @@ func TestWatcherExpired(t *testing.T) {
 				if _, err := read(); err != nil {
 					t.Fatal(err)
 				}
-				s.nodes = []string{"b"}
+				set(s, &s.nodes, []string{"b"})
 				expire(s)
 				<-w.Changed()
 				synctest.Wait()
-				s.refused = nil
+				set(s, &s.refused, nil)
 				if got, err := read(); got != "b" || err != nil || s.lists < 2 {
 					t.Errorf("got %q, %v after %d lists", got, err, s.lists)
 				}
@@ -149,7 +163,7 @@ func TestWatcherErrors(t *testing.T) {
 		if _, err := read(); err == nil {
 			t.Error("no error")
 		}
-		s.list = forbidden
+		set(s, &s.list, error(forbidden))
 		for range 2 {
 			if _, err := read(); !apierrors.IsForbidden(err) {
 				t.Error(err)

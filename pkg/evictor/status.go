@@ -316,9 +316,20 @@ func (s *statuses) decided(rule *resourceapi.DeviceTaintRule) bool {
 		}
 	})
 	if again {
-		s.c.dirty.add(s.c.options.Usage.Concerned(rule.Spec.DeviceSelector, nil)...)
+		s.c.dirty.add(s.affected(rule)...)
 	}
 	return s.c.dirty.empty()
+}
+
+// affected are the pods that a rule evicts or previews.
+func (s *statuses) affected(rule *resourceapi.DeviceTaintRule) []types.NamespacedName {
+	var keep func(*resourceapi.DeviceRequestAllocationResult) bool
+	if rule.Spec.Taint.Effect != resourceapi.DeviceTaintEffectNone {
+		keep = func(r *resourceapi.DeviceRequestAllocationResult) bool {
+			return counts(rule.Spec.Taint, r.Tolerations, s.c.options.Settings)
+		}
+	}
+	return s.c.options.Usage.Concerned(rule.Spec.DeviceSelector, keep)
 }
 
 // selects returns the number of published devices that a rule selects, from a cache.

@@ -19,6 +19,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/dra-steward/dra-steward/internal/guard"
+	"github.com/dra-steward/dra-steward/pkg/usage"
 )
 
 func nameOf(namespace, name string) types.NamespacedName {
@@ -252,5 +253,24 @@ func TestEvictedByKubernetes(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestAffected: pods that tolerate a rule without end are not decided about again for its condition, however
+// many they are.
+func TestAffected(t *testing.T) {
+	index := &usage.Index{}
+	for name, tolerations := range map[string][]resourceapi.DeviceToleration{"tolerates": {tolerate(noExecute, nil)}, "for a minute": {tolerate(noExecute, ptr.To[int64](60))}, "does not": nil} {
+		pod, claim := podOn("ns", name, "gpu-0", tolerations...)
+		index.SetClaim(claim)
+		index.SetPod(pod)
+	}
+	s := &statuses{c: &Controller{options: Options{Usage: index}}}
+	for effect, want := range map[resourceapi.DeviceTaintEffect]int{noExecute: 2, resourceapi.DeviceTaintEffectNone: 3} {
+		rule := ruleOn("rule", "", seconds(0))
+		rule.Spec.Taint.Effect = effect
+		if got := s.affected(rule); len(got) != want {
+			t.Errorf("%s: %v, want %d", effect, got, want)
+		}
 	}
 }
