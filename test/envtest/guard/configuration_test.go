@@ -25,7 +25,7 @@ func TestConfigurationUnderLoad(t *testing.T) {
 	six.Spec.Devices.Requests[0].Exactly.Count = 6
 	six.Spec.Devices.Requests[0].Exactly.AllocationMode = resourceapi.DeviceAllocationModeExactCount
 	write := func(ctx context.Context) (allowed bool) {
-		_, err := claims.Create(ctx, six, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		_, err := claims.Create(ctx, six.DeepCopy(), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}) // encoding writes into it
 		if err != nil && !strings.Contains(err.Error(), "claim-devices-max") && ctx.Err() == nil {
 			t.Errorf("a write got no answer: %v", err)
 		}
