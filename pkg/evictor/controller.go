@@ -467,6 +467,9 @@ func newWorkQueue(idle func()) *workQueue {
 }
 
 func (q *workQueue) add(pods ...types.NamespacedName) {
+	if len(pods) == 0 {
+		return // most changes concern no pod: waking the worker costs more than the change
+	}
 	q.mutex.Lock()
 	defer q.mutex.Unlock()
 	for _, pod := range pods {

@@ -45,7 +45,7 @@ func compareNames(a, b types.NamespacedName) int {
 type Index struct {
 	mutex  sync.RWMutex
 	claims map[types.NamespacedName]*resourceapi.ResourceClaim // allocated ones
-	pods   map[types.NamespacedName]*corev1.Pod                // those that name a claim
+	pods   map[types.NamespacedName]*user                      // those that name a claim
 	// devices has what claims hold, by driver and pool.
 	devices map[string]map[string]pool
 	// naming has the pods that name a claim, whether it is reserved for them or not, by claim.
@@ -134,35 +134,29 @@ func (i *Index) SetPod(pod *corev1.Pod) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
 	name := nameOf(pod)
-	had := i.pods[name]
-	if had != nil && sameNames(had, pod) {
-		i.replacePod(had, pod)
+	known := i.pods[name]
+	if known != nil && sameNames(known.pod, pod) {
+		had := known.pod
+		known.pod = pod
 		if !sameForEviction(had, pod) {
 			i.watchers.notify(name)
 		}
 		return
 	}
-	i.dropPod(had)
-	if added := i.addPod(pod); added || had != nil {
+	i.dropPod(known)
+	if added := i.addPod(pod); added || known != nil {
 		i.watchers.notify(name)
-	}
-}
-
-// replacePod puts a pod in the place of another version that names the same claims.
-func (i *Index) replacePod(had, pod *corev1.Pod) {
-	i.pods[nameOf(pod)] = pod
-	for claim := range named(pod) {
-		replace(i.naming[claim.name], naming{had, claim.at}, naming{pod, claim.at})
 	}
 }
 
 func (i *Index) addPod(pod *corev1.Pod) (added bool) {
 	if i.pods == nil {
-		i.pods, i.naming = map[types.NamespacedName]*corev1.Pod{}, map[types.NamespacedName][]naming{}
+		i.pods, i.naming = map[types.NamespacedName]*user{}, map[types.NamespacedName][]naming{}
 	}
+	of := &user{pod}
 	for claim := range named(pod) {
-		i.pods[nameOf(pod)], added = pod, true
-		add(i.naming, claim.name, naming{pod, claim.at})
+		i.pods[nameOf(pod)], added = of, true
+		add(i.naming, claim.name, naming{of, claim.at})
 	}
 	return added
 }
@@ -172,27 +166,27 @@ func (i *Index) DeletePod(namespace, name string) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
 	key := types.NamespacedName{Namespace: namespace, Name: name}
-	if had := i.pods[key]; had != nil {
-		i.dropPod(had)
+	if known := i.pods[key]; known != nil {
+		i.dropPod(known)
 		i.watchers.notify(key)
 	}
 }
 
 // dropPod removes a pod that is in the index, or nil.
-func (i *Index) dropPod(pod *corev1.Pod) {
-	if pod == nil {
+func (i *Index) dropPod(of *user) {
+	if of == nil {
 		return
 	}
-	delete(i.pods, nameOf(pod))
-	for claim := range named(pod) {
-		remove(i.naming, claim.name, naming{pod, claim.at})
+	delete(i.pods, nameOf(of.pod))
+	for claim := range named(of.pod) {
+		remove(i.naming, claim.name, naming{of, claim.at})
 	}
 }
 
 // notifyPodsNaming notifies the watchers of all pods that name a claim.
 func (i *Index) notifyPodsNaming(claim types.NamespacedName) {
 	for _, n := range i.naming[claim] {
-		i.watchers.notify(nameOf(n.pod))
+		i.watchers.notify(nameOf(n.of.pod))
 	}
 }
 
@@ -227,10 +221,12 @@ type (
 		claim  *resourceapi.ResourceClaim
 		result *resourceapi.DeviceRequestAllocationResult
 	}
+	// user is a pod that names claims, in its newest version.
+	user struct{ pod *corev1.Pod }
 	// naming is a pod, and the index of a claim among those that it names.
 	naming struct {
-		pod *corev1.Pod
-		at  int
+		of *user
+		at int
 	}
 )
 
@@ -492,7 +488,8 @@ func (i *Index) Prepared(driver string, of ...string) map[string][]Preparation {
 	i.mutex.RLock()
 	defer i.mutex.RUnlock()
 	nodes := map[string][]Preparation{}
-	for _, pod := range i.pods {
+	for _, known := range i.pods {
+		pod := known.pod
 		node := pod.Spec.NodeName
 		if node == "" || len(of) > 0 && !slices.Contains(of, node) || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 			continue

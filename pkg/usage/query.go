@@ -38,8 +38,8 @@ func (i *Index) podsOf(name types.NamespacedName) (pods []*corev1.Pod) {
 		return nil
 	}
 	for _, n := range i.naming[name] {
-		if uses(n.pod, claim) {
-			pods = append(pods, n.pod)
+		if uses(n.of.pod, claim) {
+			pods = append(pods, n.of.pod)
 		}
 	}
 	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return compareNames(nameOf(a), nameOf(b)) })
@@ -50,13 +50,13 @@ func (i *Index) podsOf(name types.NamespacedName) (pods []*corev1.Pod) {
 func (i *Index) Devices(namespace, pod string) []DeviceID {
 	i.mutex.RLock()
 	defer i.mutex.RUnlock()
-	object := i.pods[types.NamespacedName{Namespace: namespace, Name: pod}]
-	if object == nil {
+	known := i.pods[types.NamespacedName{Namespace: namespace, Name: pod}]
+	if known == nil {
 		return nil
 	}
 	devices := map[DeviceID]struct{}{}
-	for r := range named(object) {
-		if claim := i.claims[r.name]; claim != nil && uses(object, claim) {
+	for r := range named(known.pod) {
+		if claim := i.claims[r.name]; claim != nil && uses(known.pod, claim) {
 			for _, id := range allocated(claim) {
 				devices[id] = struct{}{}
 			}
@@ -76,7 +76,10 @@ func (i *Index) Claim(namespace, name string) *resourceapi.ResourceClaim {
 func (i *Index) Pod(namespace, name string) *corev1.Pod {
 	i.mutex.RLock()
 	defer i.mutex.RUnlock()
-	return i.pods[types.NamespacedName{Namespace: namespace, Name: name}]
+	if known := i.pods[types.NamespacedName{Namespace: namespace, Name: name}]; known != nil {
+		return known.pod
+	}
+	return nil
 }
 
 // Allocated returns the allocated devices that a selector of a DeviceTaintRule selects,
@@ -131,7 +134,7 @@ func (i *Index) concerned(pods []types.NamespacedName, holdings []holding, keep 
 			continue
 		}
 		for _, n := range i.naming[nameOf(h.claim)] {
-			pods = append(pods, nameOf(n.pod))
+			pods = append(pods, nameOf(n.of.pod))
 		}
 	}
 	return pods
