@@ -223,6 +223,12 @@ func readPage[L runtime.Object](ctx context.Context, from resource[L], options m
 // view lists devices and what changes them. A kind that the user is not allowed to read
 // becomes a note, except ResourceSlices.
 func (r *reading) view(ctx context.Context, l *Snapshot) error {
+	// All at once: each request waits in a queue of a busy API server.
+	readAhead(ctx, r, "DeviceClasses", r.client.ResourceV1().DeviceClasses())
+	readAhead(ctx, r, "DeviceTaintRules", r.served)
+	if stored, err := r.storedPatches(); err == nil {
+		readAhead(ctx, r, "ResourceSlicePatches", stored)
+	}
 	classes, err := list[*resourceapi.DeviceClass](ctx, r, "DeviceClasses", r.client.ResourceV1().DeviceClasses())
 	if l.NoClasses, err = l.optional(tracker.ClassKind, err); err != nil {
 		return err
@@ -294,15 +300,23 @@ func (s *Source) Rules(ctx context.Context, streams cmdutil.Streams) (rules []*r
 
 // patches lists ResourceSlicePatches, none if the type is not installed.
 func (r *reading) patches(ctx context.Context) ([]any, error) {
-	client, err := dynamic.NewForConfig(r.config)
+	stored, err := r.storedPatches()
 	if err != nil {
 		return nil, err
 	}
-	all, err := listAs[v1alpha1.ResourceSlicePatch](ctx, r, "ResourceSlicePatches", client.Resource(v1alpha1.GroupVersion().WithResource(v1alpha1.ResourceSlicePatchResource)))
+	all, err := listAs[v1alpha1.ResourceSlicePatch](ctx, r, "ResourceSlicePatches", stored)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
 	return all, err
+}
+
+func (r *reading) storedPatches() (untyped, error) {
+	client, err := dynamic.NewForConfig(r.config)
+	if err != nil {
+		return nil, err
+	}
+	return client.Resource(v1alpha1.GroupVersion().WithResource(v1alpha1.ResourceSlicePatchResource)), nil
 }
 
 // listAs lists objects whose version differs between servers, as *T.

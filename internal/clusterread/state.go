@@ -7,6 +7,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -38,6 +39,7 @@ func (o *Source) ReadState(ctx context.Context, streams cmdutil.Streams) (*State
 	r.forIndex()
 	readAhead(ctx, r, "ResourceClaims", r.claims(""))
 	readAhead(ctx, r, "pods", r.pods(""))
+	readAhead(ctx, r, "PodDisruptionBudgets", r.client.PolicyV1().PodDisruptionBudgets(""))
 	s, err := r.devices(ctx, streams)
 	if err == nil {
 		err = s.read(ctx, r, streams)
@@ -56,6 +58,7 @@ func (o *Source) ReadDevices(ctx context.Context, streams cmdutil.Streams) (*Sta
 		return nil, err
 	}
 	defer r.progress.End()
+	defer r.prefetch.end()
 	return r.devices(ctx, streams)
 }
 
@@ -83,12 +86,14 @@ func (r *reading) forIndex() { r.keeper.indexed = r.watcher == nil }
 
 // devices begins a state.
 func (r *reading) devices(ctx context.Context, streams cmdutil.Streams) (*State, error) {
-	l := &Snapshot{}
-	if err := r.view(ctx, l); err != nil {
+	l, server := &Snapshot{}, ""
+	var asking sync.WaitGroup
+	asking.Go(func() { server, _ = r.version() }) // what it is for can be left out
+	err := r.view(ctx, l)
+	if asking.Wait(); err != nil {
 		return nil, err
 	}
-	s := &State{View: l.View, NoRules: l.NoRules}
-	s.Server, _ = r.version() // what it is for can be left out
+	s := &State{View: l.View, NoRules: l.NoRules, Server: server}
 	s.Objects.Published = guard.PublishedDevices(s.View.PublishedSlices())
 	r.warn(streams, l.Notes...)
 	return s, nil
@@ -127,8 +132,10 @@ type State struct {
 
 // read reads claims, pods and budgets. If the user is not allowed to, it warns.
 func (s *State) read(ctx context.Context, r *reading, streams cmdutil.Streams) error {
-	s.Objects.Thresholds = SiteThresholds(ctx, r.client)
+	var asking sync.WaitGroup
+	asking.Go(func() { s.Objects.Thresholds = SiteThresholds(ctx, r.client) })
 	err := s.list(ctx, r)
+	asking.Wait()
 	if apierrors.IsForbidden(err) {
 		r.warn(streams, "the impact is unknown: "+err.Error())
 		s.Unread, err = errors.New("which pods use the devices is unknown: you are not allowed to list the claims, pods and PodDisruptionBudgets of all namespaces"), nil

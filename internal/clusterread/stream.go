@@ -20,8 +20,11 @@ import (
 )
 
 // streamedPage is how many objects are asked for at once where they are decoded as they arrive: a page costs the API
-// server milliseconds, and a command no memory.
-const streamedPage = 2000
+// server milliseconds, and a command no memory. slicesPage is that of slices, which can have more than 500 KiB each.
+const (
+	streamedPage = 10_000
+	slicesPage   = 2000
+)
 
 // A streamed resource decodes an object while the API server encodes the next: client-go waits for a whole page, and
 // copies it twice, so that its pages have to be small.
@@ -32,6 +35,7 @@ type streamed[E any, T encoded[E], L runtime.Object] struct {
 	resource[L]
 	client          rest.Interface
 	name, namespace string
+	limit           int64
 }
 
 // encoded is an object that decodes itself from protobuf.
@@ -42,38 +46,38 @@ type encoded[E any] interface {
 }
 
 // stream is a resource that is decoded as it arrives.
-func stream[E any, T encoded[E], L runtime.Object](from resource[L], client rest.Interface, name, namespace string) resource[L] {
-	return streamed[E, T, L]{from, client, name, namespace}
+func stream[E any, T encoded[E], L runtime.Object](from resource[L], client rest.Interface, name, namespace string, limit int64) resource[L] {
+	return streamed[E, T, L]{from, client, name, namespace, limit}
 }
 
 // claims are the ResourceClaims of a namespace, or of all if that is empty.
 func (r *reading) claims(namespace string) resource[*resourceapi.ResourceClaimList] {
 	devices := r.client.ResourceV1()
-	return stream[resourceapi.ResourceClaim](devices.ResourceClaims(namespace), devices.RESTClient(), "resourceclaims", namespace)
+	return stream[resourceapi.ResourceClaim](devices.ResourceClaims(namespace), devices.RESTClient(), "resourceclaims", namespace, streamedPage)
 }
 
 // slices are all ResourceSlices.
 func (r *reading) slices() resource[*resourceapi.ResourceSliceList] {
 	devices := r.client.ResourceV1()
-	return stream[resourceapi.ResourceSlice](devices.ResourceSlices(), devices.RESTClient(), "resourceslices", "")
+	return stream[resourceapi.ResourceSlice](devices.ResourceSlices(), devices.RESTClient(), "resourceslices", "", slicesPage)
 }
 
 // pods are those of a namespace, or of all if that is empty.
 func (r *reading) pods(namespace string) resource[*corev1.PodList] {
 	core := r.client.CoreV1()
-	return stream[corev1.Pod](core.Pods(namespace), core.RESTClient(), "pods", namespace)
+	return stream[corev1.Pod](core.Pods(namespace), core.RESTClient(), "pods", namespace, streamedPage)
 }
 
 // nodes are all nodes.
 func (r *reading) nodes() resource[*corev1.NodeList] {
 	core := r.client.CoreV1()
-	return stream[corev1.Node](core.Nodes(), core.RESTClient(), "nodes", "")
+	return stream[corev1.Node](core.Nodes(), core.RESTClient(), "nodes", "", streamedPage)
 }
 
 // page visits the objects of a page.
 func (s streamed[E, T, L]) page(ctx context.Context, options metav1.ListOptions, visit func(runtime.Object) error) (metav1.ListInterface, error) {
 	if options.Limit > 0 {
-		options.Limit = streamedPage
+		options.Limit = s.limit
 	}
 	body, err := s.client.Get().NamespaceIfScoped(s.namespace, s.namespace != "").Resource(s.name).VersionedParams(&options, scheme.ParameterCodec).Stream(ctx)
 	if err != nil {

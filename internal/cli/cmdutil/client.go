@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -48,6 +50,8 @@ type connection struct {
 	config    *rest.Config
 	// login is closed when a credential plugin has ended, or there is none.
 	login chan struct{}
+	// progress is the newest of the command.
+	progress atomic.Pointer[Progress]
 }
 
 // AddFlags adds kubectl's flags to a command. A command whose --namespace has another
@@ -103,7 +107,7 @@ func (c *Client) loader() clientcmd.ClientConfig {
 
 // Config returns how to reach the cluster. Clients made from it print the warnings of the
 // API server once each, and report within 2 s that no API server accepts the connection, within 4 s
-// that it does not answer.
+// that it does not answer, and that it asks to wait for longer than that.
 func (c *Client) Config(streams Streams) (*rest.Config, error) {
 	if c.config != nil {
 		return rest.CopyConfig(c.config), nil
@@ -121,6 +125,9 @@ func (c *Client) Config(streams Streams) (*rest.Config, error) {
 	config.QPS, config.Burst = clientQPS, clientBurst
 	config.WarningHandler = rest.NewWarningWriter(streams.Err, rest.WarningWriterOptions{Deduplicate: true})
 	config.Dial = (&dialer{encrypted: encrypted(config)}).dial
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return &busy{RoundTripper: next, tell: c.tellBusy(streams.Err)}
+	})
 	c.login = make(chan struct{})
 	if loggedIn := sync.OnceFunc(func() { close(c.login) }); config.ExecProvider == nil {
 		loggedIn()
@@ -134,7 +141,39 @@ func (c *Client) Config(streams Streams) (*rest.Config, error) {
 // Progress is that of the streams for a command that connects. It begins when the credentials are at hand: a
 // plugin can ask questions on the terminal.
 func (c *Client) Progress(streams Streams, text string) *Progress {
-	return streams.progress(text, c.login)
+	p := streams.progress(text, c.login)
+	c.progress.Store(p)
+	return p
+}
+
+// tellBusy returns what shows that the API server asks to wait: on the terminal each time, on out the first time.
+func (c *Client) tellBusy(out io.Writer) func(wait time.Duration) {
+	var once sync.Once
+	return func(wait time.Duration) {
+		p := c.progress.Load()
+		once.Do(func() {
+			p.Clear()
+			fmt.Fprintf(out, "Warning: the API server has too many requests of this user and asks to wait for %s\n", wait)
+		})
+		p.Say("waiting for %s: the API server has too many requests", wait)
+	}
+}
+
+// busy tells of answers that ask to wait for so long that a person notices. client-go waits as long as it is asked to.
+type busy struct {
+	http.RoundTripper
+	tell func(wait time.Duration)
+}
+
+func (b *busy) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := b.RoundTripper.RoundTrip(request)
+	if err == nil && response.StatusCode == http.StatusTooManyRequests {
+		seconds, err := strconv.Atoi(response.Header.Get("Retry-After"))
+		if wait := time.Duration(seconds) * time.Second; err == nil && wait > progressDelay {
+			b.tell(wait)
+		}
+	}
+	return response, err
 }
 
 // requests tells of each request, for which the credentials are at hand: client-go asks a credential plugin

@@ -3,11 +3,18 @@ package cmdutil
 import (
 	"bytes"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
 )
 
 func TestParseDuration(t *testing.T) {
@@ -125,4 +132,44 @@ func TestProgressAfterLogin(t *testing.T) {
 		p = Streams{Terminal: &terminal}.progress("connecting", make(chan struct{}))
 		p.End() // of a login that failed
 	})
+}
+
+// TestBusy: a command says why it waits, once, when the API server asks it to wait long.
+func TestBusy(t *testing.T) {
+	wait := "1"
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", wait)
+		w.WriteHeader(http.StatusTooManyRequests)
+	}))
+	t.Cleanup(server.Close)
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	text := fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: %q}}]\ncontexts: [{name: c, context: {cluster: c}}]\ncurrent-context: c\n", server.URL)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var client Client
+	command := &cobra.Command{}
+	client.AddFlags(command)
+	if err := command.Flags().Set("kubeconfig", file); err != nil {
+		t.Fatal(err)
+	}
+	var errs bytes.Buffer
+	config, err := client.Config(Streams{Err: &errs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, wait = range []string{"1", "16", "16"} {
+		response, err := transport.Get(server.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+	}
+	if want := "Warning: the API server has too many requests of this user and asks to wait for 16s\n"; errs.String() != want {
+		t.Errorf("%q, want %q", errs.String(), want)
+	}
 }
