@@ -90,7 +90,7 @@ func ServedRules(config *rest.Config) (dynamic.ResourceInterface, string, error)
 	for _, version := range []string{"v1", "v1beta2", "v1alpha3"} {
 		list, err := known.ServerResourcesForGroupVersion(resourceapi.GroupName + "/" + version)
 		if err != nil && !apierrors.IsNotFound(err) {
-			return nil, "", err
+			return nil, "", fmt.Errorf("cannot ask the API server for the resources of %s/%s: %w", resourceapi.GroupName, version, err)
 		}
 		if list != nil && slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == "devicetaintrules" }) {
 			gvr := resourceapi.SchemeGroupVersion.WithResource("devicetaintrules").GroupResource().WithVersion(version)
