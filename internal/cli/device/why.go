@@ -79,6 +79,7 @@ func explainWhy(ctx context.Context, streams cmdutil.Streams, o whyOptions, argu
 	if err := cmdutil.CheckOutput(o.output, whyFormats()...); err != nil {
 		return err
 	}
+	defer limitMemory(whyMemory, 50*time.Millisecond)()
 	found, err := o.Read(ctx, streams)
 	if err != nil {
 		return err
