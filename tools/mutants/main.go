@@ -32,6 +32,10 @@ func main() {
 // timeout is how long the tests of one mutant may take. A mutant that lets them hang is found.
 const timeout = 5 * time.Minute
 
+// testTimeout is how long the tests alone may take. They end by themselves: without it, the process of a test goes on
+// after go is killed.
+const testTimeout = 4 * time.Minute
+
 func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
 	tree := flags.String("tree", ".", "root of the repository")
@@ -132,7 +136,7 @@ func (m mutant) found(ctx context.Context, tree, dir string) (bool, error) {
 	if out, err := goCommand(ctx, module, "build", "-overlay", overlay, path); err != nil {
 		return false, fmt.Errorf("does not compile: %w\n%s", err, out)
 	}
-	_, err = goCommand(ctx, module, "test", "-failfast", "-vet=off", "-overlay", overlay, path)
+	_, err = goCommand(ctx, module, "test", "-failfast", "-vet=off", "-timeout", testTimeout.String(), "-overlay", overlay, path)
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
 		return true, nil
 	}
