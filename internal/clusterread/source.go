@@ -226,9 +226,11 @@ func (r *reading) view(ctx context.Context, l *Snapshot) error {
 	// All at once: each request waits in a queue of a busy API server.
 	readAhead(ctx, r, "DeviceClasses", r.client.ResourceV1().DeviceClasses())
 	readAhead(ctx, r, "DeviceTaintRules", r.served)
-	if stored, err := r.storedPatches(); err == nil {
-		readAhead(ctx, r, "ResourceSlicePatches", stored)
+	stored, err := r.storedPatches()
+	if err != nil {
+		return err
 	}
+	readAhead(ctx, r, "ResourceSlicePatches", stored)
 	classes, err := list[*resourceapi.DeviceClass](ctx, r, "DeviceClasses", r.client.ResourceV1().DeviceClasses())
 	if l.NoClasses, err = l.optional(tracker.ClassKind, err); err != nil {
 		return err
@@ -237,7 +239,7 @@ func (r *reading) view(ctx context.Context, l *Snapshot) error {
 	if l.NoRules, err = l.optional(tracker.RuleKind, err); err != nil {
 		return err
 	}
-	patches, err := r.patches(ctx)
+	patches, err := r.patches(ctx, stored)
 	if _, err = l.optional(tracker.PatchKind, err); err != nil {
 		return err
 	}
@@ -299,11 +301,7 @@ func (s *Source) Rules(ctx context.Context, streams cmdutil.Streams) (rules []*r
 }
 
 // patches lists ResourceSlicePatches, none if the type is not installed.
-func (r *reading) patches(ctx context.Context) ([]any, error) {
-	stored, err := r.storedPatches()
-	if err != nil {
-		return nil, err
-	}
+func (r *reading) patches(ctx context.Context, stored untyped) ([]any, error) {
 	all, err := listAs[v1alpha1.ResourceSlicePatch](ctx, r, "ResourceSlicePatches", stored)
 	if apierrors.IsNotFound(err) {
 		return nil, nil

@@ -29,12 +29,9 @@ func main() {
 	}
 }
 
-// timeout is how long the tests of one mutant may take. A mutant that lets them hang is found.
+// timeout is how long the tests of one mutant may take. A mutant that lets them hang is found. The tests end by
+// themselves: if go were killed instead, their process would go on.
 const timeout = 5 * time.Minute
-
-// testTimeout is how long the tests alone may take. They end by themselves: without it, the process of a test goes on
-// after go is killed.
-const testTimeout = 4 * time.Minute
 
 func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
@@ -130,13 +127,13 @@ func (m mutant) found(ctx context.Context, tree, dir string) (bool, error) {
 	if err := errors.Join(os.WriteFile(changed, text, 0o600), os.WriteFile(overlay, replace, 0o600)); err != nil {
 		return false, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(ctx, 3*timeout) // with compiling
 	defer cancel()
 	module, path := m.packagePath(tree)
 	if out, err := goCommand(ctx, module, "build", "-overlay", overlay, path); err != nil {
 		return false, fmt.Errorf("does not compile: %w\n%s", err, out)
 	}
-	_, err = goCommand(ctx, module, "test", "-failfast", "-vet=off", "-timeout", testTimeout.String(), "-overlay", overlay, path)
+	_, err = goCommand(ctx, module, "test", "-failfast", "-vet=off", "-timeout", timeout.String(), "-overlay", overlay, path)
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
 		return true, nil
 	}

@@ -125,9 +125,8 @@ func (c *Client) Config(streams Streams) (*rest.Config, error) {
 	config.QPS, config.Burst = clientQPS, clientBurst
 	config.WarningHandler = rest.NewWarningWriter(streams.Err, rest.WarningWriterOptions{Deduplicate: true})
 	config.Dial = (&dialer{encrypted: encrypted(config)}).dial
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return &busy{RoundTripper: next, tell: c.tellBusy(streams.Err)}
-	})
+	tell := c.tellBusy(streams.Err)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return busy{next, tell} })
 	c.login = make(chan struct{})
 	if loggedIn := sync.OnceFunc(func() { close(c.login) }); config.ExecProvider == nil {
 		loggedIn()
@@ -165,7 +164,7 @@ type busy struct {
 	tell func(wait time.Duration)
 }
 
-func (b *busy) RoundTrip(request *http.Request) (*http.Response, error) {
+func (b busy) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := b.RoundTripper.RoundTrip(request)
 	if err == nil && response.StatusCode == http.StatusTooManyRequests {
 		seconds, err := strconv.Atoi(response.Header.Get("Retry-After"))

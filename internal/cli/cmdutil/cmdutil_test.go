@@ -158,11 +158,11 @@ func TestBusy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	transport, err := rest.HTTPClientFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, wait = range []string{"1", "16", "16"} {
+		transport, err := rest.HTTPClientFor(config) // a command has several clients
+		if err != nil {
+			t.Fatal(err)
+		}
 		response, err := transport.Get(server.URL)
 		if err != nil {
 			t.Fatal(err)
