@@ -102,7 +102,7 @@ SEED ?= 1
 MINOR ?= 1.37
 
 oracle: ## hold rules and defaults against an API server's own code: COUNT, SEED, MINOR, RECORD
-	@cd test/oracle && go build -o "$(CACHE)/bin/oracle" ./cmd/oracle && exec "$(CACHE)/bin/oracle" -count $(COUNT) -seed $(SEED) -minor $(MINOR) $(if $(RECORD),-record ../../docs/performance-lab.md)
+	@cd test/oracle && go build -o "$(CACHE)/bin/oracle" ./cmd/oracle && exec "$(CACHE)/bin/oracle" -count $(COUNT) -seed $(SEED) -minor $(MINOR) $(if $(RECORD),-record ../../test/results/performance-lab.md)
 
 lint: ## check formatting, vet, staticcheck and the words of docs/glossary.md
 	@$(CITEST) lint

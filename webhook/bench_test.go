@@ -1,6 +1,6 @@
 package webhook_test
 
-// The benchmarks of docs/performance-lab.md. Each one of BenchmarkTLS sends requests by
+// The benchmarks of test/results/performance-lab.md. Each one of BenchmarkTLS sends requests by
 // turns to our server and to two of controller-runtime that allow everything, so that the ratios hold on a
 // busy machine as well. "noop" does not even look at the object; "typed" decodes it
 // into its Go type, as every webhook does that is written with controller-runtime's

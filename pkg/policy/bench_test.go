@@ -1,6 +1,6 @@
 package policy_test
 
-// The benchmarks of docs/performance-lab.md, with the whole library:
+// The benchmarks of test/results/performance-lab.md, with the whole library:
 //
 //	go test ./pkg/policy -run '^$' -bench . -benchmem
 

@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// Bounds in MiB: twice what docs/performance-lab.md reports.
+// Bounds in MiB: twice what test/results/performance-lab.md reports.
 const (
 	maxServer  = 1000
 	maxBrowser = 1000

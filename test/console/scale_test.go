@@ -82,7 +82,7 @@ const (
 )
 
 // TestScale: 5,000 nodes with eight devices each are shown within a second or so, follow a change in
-// a fraction of one, and scroll smoothly. The bounds are three times what docs/performance-lab.md
+// a fraction of one, and scroll smoothly. The bounds are three times what test/results/performance-lab.md
 // reports, since other processes run.
 func TestScale(t *testing.T) {
 	b := open(t)

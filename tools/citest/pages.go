@@ -42,8 +42,8 @@ func renderPages(root string) (map[string]string, error) {
 	}
 	pages := map[string]string{}
 	for _, one := range append(measured,
-		pageTable{"CONTRIBUTING.md", "parts", r.partTable(steps)},
-		pageTable{"CONTRIBUTING.md", "flakes", flakeTable(runs)},
+		pageTable{"test/results/README.md", "parts", r.partTable(steps)},
+		pageTable{"test/results/README.md", "flakes", flakeTable(runs)},
 		pageTable{"docs/compatibility.md", "features", r.matrix()},
 	) {
 		file := filepath.Join(root, one.page)
@@ -68,7 +68,7 @@ type pageTable struct{ page, name, table string }
 
 // labTables returns the tables of the lab book.
 func labTables(root string) ([]pageTable, error) {
-	const page = "docs/performance-lab.md"
+	const page = "test/results/performance-lab.md"
 	evictions, err := readEvictions(root)
 	if err != nil {
 		return nil, err

@@ -139,7 +139,7 @@ func runParts(ctx context.Context, parts []step, only string, k *kept, record *r
 	return failed, nil
 }
 
-// table prints the parts in the form of CONTRIBUTING.md.
+// table prints the parts in the form of test/results/README.md.
 func (k *kept) table(parts []step, out io.Writer) {
 	fmt.Fprint(out, "\n| part | minutes | date | result |\n| --- | --- | --- | --- |\n")
 	for _, part := range parts {

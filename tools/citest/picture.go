@@ -9,7 +9,7 @@ import (
 )
 
 // scalePicture is the file with the curves of the results of test/scale.
-const scalePicture = "docs/scale.svg"
+const scalePicture = "test/results/scale.svg"
 
 // The size of a panel, and where its axes are, in pixels.
 const (

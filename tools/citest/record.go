@@ -67,7 +67,7 @@ func commitHere(ctx context.Context) (string, error) {
 // changedHere reports whether the tree differs from its commit. The tables that a run writes are no
 // change of what it tests.
 func changedHere(ctx context.Context) (bool, error) {
-	changes, err := exec.CommandContext(ctx, "git", "status", "--porcelain", "--", ".", ":!test/results", ":!CONTRIBUTING.md", ":!docs/compatibility.md", ":!docs/performance-lab.md").Output()
+	changes, err := exec.CommandContext(ctx, "git", "status", "--porcelain", "--", ".", ":!test/results", ":!docs/compatibility.md").Output()
 	return len(changes) > 0, err
 }
 

@@ -15,10 +15,10 @@ import (
 	"github.com/dra-steward/dra-steward/tools/doctest"
 )
 
-// TestMap fails for a package below pkg, or a module, that the map of README lacks.
+// TestMap fails for a package below pkg, or a module, that the map of the tree lacks.
 func TestMap(t *testing.T) {
 	var mapped []string
-	for line := range strings.Lines(blockFrom(t, "README.md", "tree").Text) {
+	for line := range strings.Lines(blockFrom(t, "docs/architecture.md", "tree").Text) {
 		path, _, _ := strings.Cut(line, " ")
 		mapped = append(mapped, strings.TrimSuffix(path, "/"))
 	}
@@ -37,7 +37,7 @@ func TestMap(t *testing.T) {
 			path = filepath.ToSlash(filepath.Dir(path))
 		}
 		if (isModule || isPackage) && !slices.Contains(mapped, path) {
-			t.Errorf("README.md: the map of the tree lacks %s/", path)
+			t.Errorf("docs/architecture.md: the map of the tree lacks %s/", path)
 		}
 		return nil
 	})
@@ -46,15 +46,15 @@ func TestMap(t *testing.T) {
 	}
 }
 
-// TestFloors compares the floors in CONTRIBUTING with the table of depcheck.
+// TestFloors compares the layers in docs/architecture.md with the table of depcheck.
 func TestFloors(t *testing.T) {
-	block := blockFrom(t, "CONTRIBUTING.md", "floors")
+	block := blockFrom(t, "docs/architecture.md", "floors")
 	if want := floors(depcheck.Packages); block.Text != want {
 		if *update {
-			replace(t, "CONTRIBUTING.md", block.Text, want)
+			replace(t, "docs/architecture.md", block.Text, want)
 			return
 		}
-		t.Errorf("CONTRIBUTING.md: -page +table (go test . -run TestFloors -update rewrites it):\n%s", cmp.Diff(block.Text, want))
+		t.Errorf("docs/architecture.md: -page +table (go test . -run TestFloors -update rewrites it):\n%s", cmp.Diff(block.Text, want))
 	}
 }
 
@@ -83,9 +83,9 @@ func floors(packages map[string]depcheck.Package) string {
 	return text.String()
 }
 
-// TestDecisions compares the list in CONTRIBUTING with the pages and their titles.
+// TestDecisions compares the list of the decisions with the pages and their titles.
 func TestDecisions(t *testing.T) {
-	pages, err := filepath.Glob(filepath.Join(root, "docs/decisions/*.md"))
+	pages, err := filepath.Glob(filepath.Join(root, "docs/decisions/0*.md"))
 	if err != nil || len(pages) == 0 {
 		t.Fatal(pages, err)
 	}
@@ -102,21 +102,21 @@ func TestDecisions(t *testing.T) {
 		if !is {
 			t.Errorf("docs/decisions/%s: the title is %q, it has to begin with %q", base, heading, "# "+number+": ")
 		}
-		fmt.Fprintf(&want, "| [%s](docs/decisions/%s) | %s |\n", number, base, title)
+		fmt.Fprintf(&want, "| [%s](%s) | %s |\n", number, base, title)
 	}
-	page, err := os.ReadFile(filepath.Join(root, "CONTRIBUTING.md"))
+	const page = "docs/decisions/README.md"
+	text, err := os.ReadFile(filepath.Join(root, page))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, list, _ := strings.Cut(string(page), "\n## Decisions\n")
-	_, list, _ = strings.Cut(list, "\n\n| | |")
+	_, list, _ := strings.Cut(string(text), "\n\n| | |")
 	list = "| | |" + list
 	if list != want.String() {
 		if *update {
-			replace(t, "CONTRIBUTING.md", list, want.String())
+			replace(t, page, list, want.String())
 			return
 		}
-		t.Errorf("CONTRIBUTING.md: -list +pages (go test . -run TestDecisions -update rewrites it):\n%s", cmp.Diff(list, want.String()))
+		t.Errorf("%s: -list +pages (go test . -run TestDecisions -update rewrites it):\n%s", page, cmp.Diff(list, want.String()))
 	}
 }
 

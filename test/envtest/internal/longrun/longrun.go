@@ -26,7 +26,7 @@ const (
 	lengthVariable = "DRA_STEWARD_CAMPAIGN"
 	seedVariable   = "DRA_STEWARD_SEED"
 	// recordVariable makes a run add its rows to the tables of all runs, from which "go run
-	// ./tools/citest pages" makes those of docs/performance-lab.md.
+	// ./tools/citest pages" makes those of test/results/performance-lab.md.
 	recordVariable = "DRA_STEWARD_RECORD"
 )
 
@@ -120,7 +120,7 @@ func (r Run) Record(t *testing.T, table string, values ...any) {
 func commit(t *testing.T, root string) string {
 	t.Helper()
 	name := git(t, root, "rev-parse", "--short=8", "HEAD")
-	if git(t, root, "status", "--porcelain", "--", ".", ":!test/results", ":!docs", ":!CONTRIBUTING.md") != "" {
+	if git(t, root, "status", "--porcelain", "--", ".", ":!test/results", ":!docs") != "" {
 		name += "+"
 	}
 	return name

@@ -40,7 +40,7 @@ func TestRecord(t *testing.T) {
 
 // TestPage: the page has the table, and in none of its rows one side alone found a problem.
 func TestPage(t *testing.T) {
-	text, err := os.ReadFile("../../../../docs/performance-lab.md")
+	text, err := os.ReadFile("../../../../test/results/performance-lab.md")
 	if err != nil {
 		t.Fatal(err)
 	}
