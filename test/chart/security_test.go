@@ -273,12 +273,14 @@ func TestAttacks(t *testing.T) {
 func TestReleaseChecks(t *testing.T) {
 	for file, want := range map[string][]string{
 		"Dockerfile": {"\nARG GO_DIGEST=\nFROM --platform=$BUILDPLATFORM docker.io/library/golang:${GO}${GO_DIGEST} AS build\n"},
-		".github/workflows/release.yaml": {"s|^ARG GO_DIGEST=.*|ARG GO_DIGEST=@$digest|", `for file in SECURITY.md .github/security-insights.yml; do`, `grep '@example\.invalid' "$file"`, `sed -n 's/^  registry: //p' charts/dra-steward/values.yaml`, `"" | *example.invalid)`,
+		".github/workflows/release.yaml": {"s|^ARG GO_DIGEST=.*|ARG GO_DIGEST=@$digest|", `for file in SECURITY.md .github/security-insights.yml CODE_OF_CONDUCT.md .github/CODEOWNERS; do`, `grep '@example\.invalid' "$file"`, `sed -n 's/^  registry: //p' charts/dra-steward/values.yaml`, `"" | *example.invalid)`,
 			`grep -Fx "home: $GITHUB_SERVER_URL/$GITHUB_REPOSITORY" charts/dra-steward/Chart.yaml`,
 			"FINGERPRINT: ${{ vars.CHART_KEY_FINGERPRINT }}", "URL: ${{ vars.CHART_KEY_URL }}", "KEY: ${{ secrets.CHART_KEY }}", "PASSPHRASE: ${{ secrets.CHART_KEY_PASSPHRASE }}",
 			`[[ "$FINGERPRINT" =~ ^[0-9A-F]{40}$ && "$URL" == https://* ]]`, `-key-fingerprint "$FINGERPRINT" -key-url "$URL"`},
 		"SECURITY.md":                    {"@example.invalid**"},
-		"RELEASE.md":                     {"`.github/security-insights.yml`", "`image.registry`", "`CHART_KEY_FINGERPRINT`", "`CHART_KEY_URL`", "`CHART_KEY`", "`CHART_KEY_PASSPHRASE`"},
+		"CODE_OF_CONDUCT.md":             {"@example.invalid**"},
+		".github/CODEOWNERS":             {"\n* maintainers-to-be-set@example.invalid\n"},
+		"RELEASE.md":                     {"`.github/security-insights.yml`", "`.github/CODEOWNERS`", "`image.registry`", "`CHART_KEY_FINGERPRINT`", "`CHART_KEY_URL`", "`CHART_KEY`", "`CHART_KEY_PASSPHRASE`"},
 		"charts/dra-steward/Chart.yaml":  {"\nhome: https://"},
 		"charts/dra-steward/values.yaml": {"\nimage:\n", "\n  registry: registry-to-be-set.example.invalid\n"},
 	} {
