@@ -134,14 +134,11 @@ func (d *demonstration) expectNoTrace(t *testing.T) {
 	}
 }
 
-// readme is the page that shows a record of the demonstration.
-const readme = "../../../README.md"
-
 // record in the environment writes the output of TestDemo into the page.
 const record = "DRA_STEWARD_RECORD"
 
 // TestDemo runs the demonstration to its end: all scenes, in order, without a line of a log,
-// and as README.md shows it.
+// and as docs/tutorial.md shows it.
 func TestDemo(t *testing.T) {
 	d := startDemo(t)
 	if code := d.end(t); code != 0 {
@@ -236,30 +233,30 @@ func steady(text string) string {
 	return strings.TrimSpace(generated.ReplaceAllString(text, "-gpu-4xk7p"))
 }
 
-// expectRecorded compares with the record in README.md, or writes it.
+// expectRecorded compares with the record in docs/tutorial.md, or writes it.
 func expectRecorded(t *testing.T, want string) {
 	t.Helper()
-	page, err := doctest.Read(readme)
+	page, err := doctest.Read(tutorial)
 	if err != nil {
 		t.Fatal(err)
 	}
 	at := slices.IndexFunc(page.Blocks, func(b doctest.Block) bool { return b.Options["from"] == "demo" })
 	if at < 0 {
-		t.Fatal("README.md has no block from=demo")
+		t.Fatal("docs/tutorial.md has no block from=demo")
 	}
 	block := page.Blocks[at]
 	if strings.TrimSpace(block.Text) == want {
 		return
 	}
 	if os.Getenv(record) == "" {
-		t.Errorf("README.md shows another demonstration; %s=yes writes this one into it:\n%s", record, cmp.Diff(strings.TrimSpace(block.Text), want))
+		t.Errorf("docs/tutorial.md shows another demonstration; %s=yes writes this one into it:\n%s", record, cmp.Diff(strings.TrimSpace(block.Text), want))
 		return
 	}
-	text, err := os.ReadFile(readme)
+	text, err := os.ReadFile(tutorial)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(readme, []byte(strings.Replace(string(text), block.Text, want+"\n", 1)), 0o644); err != nil {
+	if err := os.WriteFile(tutorial, []byte(strings.Replace(string(text), block.Text, want+"\n", 1)), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }

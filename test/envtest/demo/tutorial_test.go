@@ -11,7 +11,7 @@ import (
 	"github.com/dra-steward/dra-steward/tools/doctest"
 )
 
-// tutorial is the page that readers follow with a demonstration that keeps running.
+// tutorial is the page that shows what the demonstration prints, and that readers follow while it keeps running.
 const tutorial = "../../../docs/tutorial.md"
 
 // TestTutorial follows the page: it types the commands of its blocks typed=demo in order, and
