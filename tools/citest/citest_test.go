@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -46,6 +48,16 @@ func TestReport(t *testing.T) {
 			input: `{"ImportPath":"p","Action":"build-output","Output":"no such thing\n"}` + "\n" + `{"Action":"fail","Package":"p"}`},
 		"out of time": {failed: true, want: []string{"panic: test timed out", "0 passed, 1 failed"},
 			input: `{"Action":"output","Package":"p","Test":"TestA","Output":"panic: test timed out\n"}` + "\n" + `{"Action":"fail","Package":"p"}`},
+		"a suite skipped whole": {skips: "p TestA it takes long", want: []string{"== not proven\np: none of its tests ran, 1 were skipped, the first one is TestA: no reason given (listed: it takes long)\n0 passed, 0 failed, 1 skipped"},
+			input: `{"Action":"skip","Package":"p","Test":"TestA"}` + "\n" + `{"Action":"pass","Package":"p"}`},
+		"what the machine lacks":          {input: answers, skips: "p TestB needs a disk", want: []string{"== not proven\np TestB: needs a disk\n1 passed, 0 failed, 1 skipped"}},
+		"a step that could not check":     {input: "prose: not checked: no compiler\n", want: []string{"== not proven\nprose: not checked: no compiler\n0 passed"}},
+		"a failed suite is not one of it": {input: failing, failed: true, want: []string{"p TestA\n0 passed"}},
+		"the time of packages": {want: []string{"  20.0    5.0    3.0    0.0   12.5    7.5  p\n"},
+			input: `{"Time":"2026-01-01T00:00:00Z","Action":"start","Package":"p"}` + "\n" + `{"Time":"2026-01-01T00:00:05Z","Action":"run","Package":"p","Test":"TestA"}` + "\n" +
+				`{"Time":"2026-01-01T00:00:17Z","Action":"pass","Package":"p","Test":"TestA","Elapsed":12}` + "\n" +
+				`{"Time":"2026-01-01T00:00:19Z","Action":"output","Package":"p","Output":"citest: seconds of a processor: 12.50\n"}` + "\n" +
+				`{"Time":"2026-01-01T00:00:20Z","Action":"pass","Package":"p","Elapsed":20}` + "\n"},
 		"plain lines": {input: "go: cannot find module\n", want: []string{"go: cannot find module"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -105,6 +117,34 @@ func TestSteps(t *testing.T) {
 	}
 	if !r.Failed() {
 		t.Error("a failed step must fail the run")
+	}
+}
+
+// TestMeasured: the summary says what the programs of the tests used, and how long it took to link them, also of one
+// that fails.
+func TestMeasured(t *testing.T) {
+	citest := filepath.Join(t.TempDir(), "citest")
+	if out, err := exec.Command("go", "build", "-o", citest, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for program, code := range map[string]int{"exit 0": 0, "exit 3": 3, "kill -9 $$": 2} {
+		out, err := exec.Command(citest, execCommand, "sh", "-c", program).CombinedOutput()
+		exit := &exec.ExitError{}
+		if got := errors.As(err, &exit); got != (code != 0) || got && exit.ExitCode() != code || !strings.HasPrefix(string(out), usedPrefix) {
+			t.Errorf("%s: %v, want the exit code %d and the time of a processor:\n%s", program, err, code, out)
+		}
+	}
+	var out strings.Builder
+	r := &Results{Timer: citest + " " + execCommand}
+	s := step{name: "tests", dir: "../../internal/freeport", args: []string{"go", "test", "-count=1", "-vet=off", "-json", "."}}
+	err := s.run(t.Context(), &out, r)
+	r.step(s.name, time.Second, err)
+	p := r.of("github.com/dra-steward/dra-steward/internal/freeport")
+	if err != nil || p.passed == 0 || p.link == 0 || p.all() == 0 {
+		t.Errorf("%v, %+v:\n%s", err, p, &out)
+	}
+	if want := "s of a processor"; !strings.Contains(strings.Join(r.steps, "\n"), want) {
+		t.Errorf("no step has %q: %q", want, r.steps)
 	}
 }
 

@@ -34,6 +34,10 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if len(os.Args) > 2 && os.Args[1] == execCommand {
+		stop()
+		os.Exit(executed(os.Args[2:]))
+	}
 	os.Exit(run(ctx, os.Args[1:], os.Stdout))
 }
 
@@ -62,7 +66,7 @@ func run(ctx context.Context, args []string, out io.Writer) int {
 	if err != nil {
 		return ended(err, out)
 	}
-	newResults := func() *Results { return &Results{Strict: os.Getenv("CI") == "true", Allowed: allowed} }
+	newResults := func() *Results { return &Results{Strict: os.Getenv("CI") == "true", Allowed: allowed, Timer: timer()} }
 	if args[0] == "long" {
 		return runLong(ctx, steps, strings.Join(args[1:], ""), out, newResults)
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -18,10 +19,14 @@ type Results struct {
 	// Strict makes a skipped test a failure unless Allowed lists it.
 	Strict  bool
 	Allowed []Skip
+	// Timer is the command with which go test runs test programs to know what they use; empty leaves that unknown.
+	Timer string
 
 	mutex    sync.Mutex
 	steps    []string
-	packages []string
+	costs    map[string]string // of steps, by name
+	packages map[string]*packageTime
+	unproven []string // what a step did not check, and tests for which the machine lacks something
 	slowest  []timed
 	failures []string
 	skips    []string
@@ -44,6 +49,7 @@ const maxSlowest = 40
 type event struct {
 	Action, Package, ImportPath, Test, Output string
 	Elapsed                                   float64 // seconds
+	Time                                      time.Time
 }
 
 // read prints the lines of r. Those of go test -json are counted, and of a test's
@@ -58,6 +64,7 @@ func (r *Results) read(in io.Reader, out io.Writer, isTest bool) {
 			r.handle(e, out, output, failed)
 		} else if line != "" {
 			fmt.Fprint(out, line)
+			r.noteUnchecked(line)
 		}
 		if err != nil {
 			return
@@ -69,11 +76,14 @@ func (r *Results) handle(e event, out io.Writer, output map[string]*strings.Buil
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	id := e.Package + " " + e.Test
+	if e.Package != "" {
+		r.of(e.Package).at(e)
+	}
 	switch {
 	case e.Action == "build-output":
 		fmt.Fprint(out, e.Output)
 	case e.Action == "output" && e.Test == "":
-		r.packageLine(e.Output, out)
+		r.packageLine(e.Package, e.Output, out)
 	case e.Action == "output":
 		if output[id] == nil {
 			output[id] = &strings.Builder{}
@@ -87,6 +97,7 @@ func (r *Results) handle(e event, out io.Writer, output map[string]*strings.Buil
 	case e.Test == "":
 	case e.Action == "pass":
 		r.passed++
+		r.of(e.Package).passed++
 	case e.Action == "fail":
 		failed[e.Package] = true
 		r.fail(id, messages(text(output[id]))...)
@@ -139,14 +150,14 @@ func unfinished(pkg string, out io.Writer, output map[string]*strings.Builder) {
 	}
 }
 
-// packageLine prints the output of a package other than that of its tests, and keeps its last line.
-func (r *Results) packageLine(line string, out io.Writer) {
-	if line == "PASS\n" || line == "FAIL\n" || strings.HasPrefix(line, "?") {
+// packageLine prints the output of a package other than that of its tests.
+func (r *Results) packageLine(pkg, line string, out io.Writer) {
+	if used, is := strings.CutPrefix(line, usedPrefix); is {
+		r.of(pkg).used, _ = strconv.ParseFloat(strings.TrimSpace(used), 64) // else it stays unknown
 		return
 	}
-	fmt.Fprint(out, line)
-	if strings.HasPrefix(line, "ok ") || strings.HasPrefix(line, "FAIL\t") {
-		r.packages = append(r.packages, line)
+	if line != "PASS\n" && line != "FAIL\n" && !strings.HasPrefix(line, "?") {
+		fmt.Fprint(out, line)
 	}
 }
 
@@ -187,8 +198,12 @@ func (r *Results) skip(pkg, test, output string) {
 		}
 	}
 	entry := fmt.Sprintf("%s %s: %s", pkg, test, reason)
+	r.of(pkg).skipped++
 	if listed, why := find(r.Allowed, pkg, test); listed {
 		entry += " (listed: " + why + ")"
+		if strings.HasPrefix(why, lacking) {
+			r.unproven = append(r.unproven, fmt.Sprintf("%s %s: %s", pkg, test, why))
+		}
 	} else if r.Strict {
 		entry += " (NOT LISTED in test/skips.txt, hence a failure)"
 		r.broken = true
@@ -205,6 +220,36 @@ func (r *Results) wantPassed(part string) {
 	}
 }
 
+// lacking begins the reason of a skip, in test/skips.txt, for which the machine lacks something.
+const lacking = "needs "
+
+// noteUnchecked keeps a line with which a step says that it did not check something.
+func (r *Results) noteUnchecked(line string) {
+	if strings.Contains(line, ": not checked: ") {
+		r.mutex.Lock()
+		defer r.mutex.Unlock()
+		r.unproven = append(r.unproven, strings.TrimSpace(line))
+	}
+}
+
+// notProven are lines for what this run says nothing about: whole packages first.
+func (r *Results) notProven() (lines []string) {
+	whole := map[string]bool{}
+	for _, pkg := range slices.Sorted(maps.Keys(r.packages)) {
+		p := r.packages[pkg]
+		if whole[pkg] = p.passed == 0 && p.skipped > 0 && !slices.ContainsFunc(r.failures, func(id string) bool { return id == pkg || strings.HasPrefix(id, pkg+" ") }); whole[pkg] {
+			i := slices.IndexFunc(r.skips, func(skip string) bool { return strings.HasPrefix(skip, pkg+" ") })
+			lines = append(lines, fmt.Sprintf("%s: none of its tests ran, %d were skipped, the first one is %s", pkg, p.skipped, strings.TrimPrefix(r.skips[i], pkg+" ")))
+		}
+	}
+	for _, line := range r.unproven {
+		if pkg, _, _ := strings.Cut(line, " "); !whole[pkg] {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
 func (r *Results) step(name string, took time.Duration, err error) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -213,7 +258,7 @@ func (r *Results) step(name string, took time.Duration, err error) {
 		verdict = "FAILED"
 		r.broken = true
 	}
-	r.steps = append(r.steps, fmt.Sprintf("%-40s %8.1fs  %s", name, took.Seconds(), verdict))
+	r.steps = append(r.steps, fmt.Sprintf("%-40s %8.1fs  %s%s", name, took.Seconds(), verdict, r.costs[name]))
 }
 
 // Failed says whether anything went wrong.
@@ -225,7 +270,10 @@ func (r *Results) Print(out io.Writer, took time.Duration) {
 	for _, part := range []struct {
 		title string
 		lines []string
-	}{{"steps", r.steps}, {"slowest tests", r.slowestTests()}, {"skipped", r.skips}, {"failed", r.failures}, {"packages", r.packages}} {
+	}{
+		{"skipped", r.skips}, {"failed", r.failures}, {"steps", r.steps}, {"longest packages", longestPackages(r.packages)},
+		{"slowest tests", r.slowestTests()}, {"not proven", r.notProven()},
+	} {
 		if len(part.lines) > 0 {
 			fmt.Fprintf(out, "== %s\n", part.title)
 		}

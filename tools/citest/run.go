@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -18,6 +19,12 @@ const patience = time.Minute
 // run runs the step. The answers of go test -json, or go tool test2json, go into the report; everything
 // else is printed as it is.
 func (s step) run(ctx context.Context, out io.Writer, report *Results) error {
+	dir, err := os.MkdirTemp("", "citest-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	s, graph := s.measured(dir, report.Timer)
 	command := exec.CommandContext(ctx, s.args[0], s.args[1:]...)
 	command.Dir = s.dir
 	command.Env = s.environment()
@@ -39,7 +46,8 @@ func (s step) run(ctx context.Context, out io.Writer, report *Results) error {
 	stop := s.heartbeat(ctx, printed)
 	report.read(reader, printed, s.tests())
 	stop()
-	err := <-finished
+	err = <-finished
+	report.cost(s.name, command.ProcessState, graph)
 	if s.silent && printed.count > 0 && err == nil {
 		err = errors.New("these files are not formatted: run gofmt -w on them")
 	}
