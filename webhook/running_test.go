@@ -199,7 +199,7 @@ func update(kind string, old, object []byte) *admissionv1.AdmissionRequest {
 // eventually polls until check returns nil.
 func eventually(t testing.TB, what string, check func() error) {
 	t.Helper()
-	deadline, tick := time.After(30*time.Second), time.NewTicker(5*time.Millisecond)
+	deadline, tick := time.After(2*time.Minute), time.NewTicker(5*time.Millisecond)
 	defer tick.Stop()
 	for {
 		err := check()
@@ -209,7 +209,7 @@ func eventually(t testing.TB, what string, check func() error) {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatalf("not %s within 30 s: %v", what, err)
+			t.Fatalf("not %s within 2 minutes: %v", what, err)
 		}
 	}
 }

@@ -57,9 +57,9 @@ func TestMadeUpKinds(t *testing.T) {
 // other addresses refused.
 func TestForgedNamespaces(t *testing.T) {
 	server := start(t, review.Reviewer{}, func(s *webhook.Server) {
-		s.Bounds = webhook.Bounds{Slots: 4, Timeout: 3 * time.Second}
+		s.Bounds = webhook.Bounds{Slots: 4, Timeout: 10 * time.Second}
 		slow := admission.HandlerFunc(func(context.Context, admission.Request) admission.Response {
-			<-time.After(30 * time.Millisecond) // what a costly claim costs
+			<-time.After(100 * time.Millisecond) // what a costly claim costs
 			return admission.Allowed("")
 		})
 		s.Validating, s.Guarding = slow, slow
@@ -91,7 +91,7 @@ func TestForgedNamespaces(t *testing.T) {
 	for _, path := range []string{"/validate", "/guard"} {
 		refused := 0
 		for range 10 {
-			got := server.review(t, path+"?timeout=3s", by("jane", "team-a", create("ResourceClaim", claim(1))))
+			got := server.review(t, path+"?timeout=10s", by("jane", "team-a", create("ResourceClaim", claim(1))))
 			if !got.Allowed {
 				refused++
 			}

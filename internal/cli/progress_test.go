@@ -102,7 +102,7 @@ func holdProgress(t *testing.T, program string) {
 				select {
 				case <-screen.seen:
 				case <-r.Context().Done():
-				case <-time.After(30 * time.Second): // a command that shows nothing
+				case <-time.After(3 * time.Minute): // a command that shows nothing
 				}
 				http.Error(w, "not now", http.StatusTeapot)
 			}))

@@ -71,7 +71,7 @@ func TestReload(t *testing.T) {
 // waitFor waits until what get returns contains part.
 func waitFor(t *testing.T, part string, get func() string) {
 	t.Helper()
-	deadline, tick := time.After(20*time.Second), time.NewTicker(10*time.Millisecond)
+	deadline, tick := time.After(2*time.Minute), time.NewTicker(10*time.Millisecond)
 	defer tick.Stop()
 	for last := ""; ; {
 		if last = get(); strings.Contains(last, part) {
@@ -80,7 +80,7 @@ func waitFor(t *testing.T, part string, get func() string) {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatal(fmt.Sprintf("no %q within 20 s: ", part) + last)
+			t.Fatal(fmt.Sprintf("no %q within 2 minutes: ", part) + last)
 		}
 	}
 }

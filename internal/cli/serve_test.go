@@ -63,7 +63,7 @@ func serve(t *testing.T, args ...string) *serving {
 // get polls until the answer has the status.
 func get(t *testing.T, url string, status int) string {
 	t.Helper()
-	deadline, tick := time.After(20*time.Second), time.NewTicker(5*time.Millisecond)
+	deadline, tick := time.After(2*time.Minute), time.NewTicker(5*time.Millisecond)
 	defer tick.Stop()
 	for {
 		response, err := http.Get(url)
@@ -78,7 +78,7 @@ func get(t *testing.T, url string, status int) string {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatalf("%s: no status %d within 20 s: %v", url, status, err)
+			t.Fatalf("%s: no status %d within 2 minutes: %v", url, status, err)
 		}
 	}
 }

@@ -67,7 +67,7 @@ func TestWatch(t *testing.T) {
 			for last := ""; last != text; {
 				select {
 				case last = <-seen:
-				case <-time.After(5 * time.Second): // less than it takes to look unasked
+				case <-time.After(9 * time.Second): // less than it takes to look unasked
 					t.Fatalf("%s: the change to %s was not seen", path, text)
 				}
 			}

@@ -223,13 +223,15 @@ func TestStrandedGroups(t *testing.T) {
 	}
 }
 
-// A slowView has no devices until a context is done.
+// A slowView has no devices until the context is done that it ends.
 type slowView struct {
 	fixedView
+	end   context.CancelFunc
 	until <-chan struct{}
 }
 
 func (v slowView) Snapshot() *tracker.Snapshot {
+	v.end()
 	<-v.until
 	return v.fixedView.Snapshot()
 }
@@ -238,11 +240,11 @@ func (v slowView) Snapshot() *tracker.Snapshot {
 // the answer comes in time.
 func TestStrandedIsBounded(t *testing.T) {
 	rule := broken("a", resourceapi.DeviceTaintEffectNoExecute)
-	short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	short, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	f := crowded(t)
 	fast := f.view
-	f.view = slowView{fast.(fixedView), short.Done()}
+	f.view = slowView{fast.(fixedView), cancel, short.Done()}
 	if got := f.Stranded(short, rule, nil); !strings.Contains(got.NotComputed, "it takes") {
 		t.Errorf("no time: %+v", got)
 	}

@@ -42,7 +42,7 @@ func FuzzMayStall(f *testing.F) {
 		}
 		start := time.Now()
 		_, _ = resource.ParseQuantity(number)
-		if took := time.Since(start); took > time.Second {
+		if took := time.Since(start); took > 20*time.Second {
 			t.Errorf("%.100q takes %v", number, took)
 		}
 	})

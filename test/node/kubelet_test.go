@@ -146,7 +146,7 @@ func (k *kubelet) stop(t testing.TB) {
 	}
 	select {
 	case <-k.done:
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		t.Error("the kubelet does not end")
 	}
 	k.command = nil

@@ -110,7 +110,7 @@ func served(ctx context.Context, cluster Cluster) error {
 	}
 	for _, resource := range []string{v1alpha1.ResourceSlicePatchResource, v1alpha1.DeviceDrainResource, v1alpha1.DeviceRollResource} {
 		kind := c.Resource(v1alpha1.GroupVersion().WithResource(resource))
-		err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 3*time.Minute, true, func(ctx context.Context) (bool, error) {
 			_, err := kind.List(ctx, metav1.ListOptions{})
 			return err == nil, nil
 		})
@@ -152,7 +152,7 @@ func Start(ctx context.Context, args []string) (*Controller, error) {
 	running, stop := context.WithCancel(context.Background())
 	c := &Controller{stop: stop, code: make(chan int, 1)}
 	go func() { c.code <- cli.Run(running, args, cmdutil.Streams{Out: &c.log, Err: &c.log}) }()
-	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 90*time.Second, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 3*time.Minute, true, func(context.Context) (bool, error) {
 		return c.leads(), nil
 	})
 	if err != nil {

@@ -111,7 +111,7 @@ func run(t *testing.T, cluster *envtest.Cluster, values map[string]any) (stop fu
 
 func eventually(t *testing.T, what string, check func(context.Context) (bool, error)) {
 	t.Helper()
-	if err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 90*time.Second, true, check); err != nil {
+	if err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 3*time.Minute, true, check); err != nil {
 		t.Fatalf("%s: %v", what, err)
 	}
 }
@@ -224,7 +224,7 @@ func gone(t *testing.T, c kubernetes.Interface, names []string) {
 func (w *world) condition(t *testing.T, name, kind, want string) {
 	t.Helper()
 	last := "none"
-	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 3*time.Minute, true, func(ctx context.Context) (bool, error) {
 		r, err := w.rule(ctx, name)
 		if err != nil {
 			return false, nil

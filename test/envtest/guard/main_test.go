@@ -95,7 +95,7 @@ func (w *warnings) take() string {
 // eventually waits until check succeeds.
 func eventually(t *testing.T, what string, check func(context.Context) (bool, error)) {
 	t.Helper()
-	if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, check); err != nil {
+	if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 3*time.Minute, true, check); err != nil {
 		t.Fatalf("%s: %v", what, err)
 	}
 }

@@ -49,9 +49,7 @@ func TestSlippedThrough(t *testing.T) {
 		eventually(t, "kube-scheduler creates the claim of pod "+name, func(ctx context.Context) error { return hasClaim(ctx, clients, pod) })
 	}
 	eventually(t, "an event names the policy", func(ctx context.Context) error { return refusals(ctx, clients, "slipped", 1) })
-	for _, pod := range kubelet.Pods("controller") {
-		must(t, clients.CoreV1().Pods(namespace).Delete(t.Context(), pod.Object.Name, metav1.DeleteOptions{}))
-	}
+	replace(t, clients, "controller")
 	scale(t, clients, 2)
 	waitReady(t, c)
 	eventually(t, "the new controller has checked the claim", func(context.Context) error {

@@ -66,7 +66,7 @@ func TestFailClosed(t *testing.T) {
 			must(t, err)
 		}
 		eventually(t, "nothing runs", func(context.Context) error {
-			if n := len(kubelet.Pods("webhook")) + len(kubelet.Pods("controller")); n > 0 {
+			if n := len(kubelet.All("webhook")) + len(kubelet.All("controller")); n > 0 {
 				return fmt.Errorf("%d pods", n)
 			}
 			return nil

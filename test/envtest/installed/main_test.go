@@ -138,22 +138,25 @@ func leads(ctx context.Context, clients kubernetes.Interface) error {
 	if holder := lease.Spec.HolderIdentity; holder == nil || *holder == "" {
 		return errors.New("the Lease has no holder")
 	}
-	for _, pod := range kubelet.Pods("controller") {
-		if strings.Contains(kubelet.Log(pod.Object.Name), `"leading"`) && len(kubelet.Pods("controller")) == 1 {
-			return nil
-		}
+	if pods := kubelet.All("controller"); len(pods) == 1 && strings.Contains(kubelet.Log(pods[0].Object.Name), `"leading"`) {
+		return nil
 	}
 	return errors.New("the controller that runs does not lead yet")
 }
 
 func waitReady(t *testing.T, c client.Client) {
 	t.Helper()
-	eventually(t, "the release runs", func(ctx context.Context) error { return installed.Available(ctx, c, namespace) })
+	eventually(t, "the release runs", func(ctx context.Context) error {
+		if err := installed.Available(ctx, c, namespace); err != nil {
+			return err
+		}
+		return kubelet.UpToDate(ctx)
+	})
 }
 
 func logs(t *testing.T) {
 	for _, component := range []string{"webhook", "controller"} {
-		for _, pod := range kubelet.Pods(component) {
+		for _, pod := range kubelet.All(component) {
 			t.Logf("%s at %s:\n%s", pod.Object.Name, pod.Address, kubelet.Log(pod.Object.Name))
 		}
 	}

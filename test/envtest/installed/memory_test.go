@@ -31,11 +31,8 @@ func TestMemory(t *testing.T) {
 		_ = clients.ResourceV1().ResourceSlices().DeleteCollection(context.Background(), metav1.DeleteOptions{}, metav1.ListOptions{})
 	})
 	measure(t, "after they were published")
-	for _, component := range []string{"webhook", "controller"} {
-		for _, pod := range kubelet.Pods(component) {
-			must(t, clients.CoreV1().Pods(namespace).Delete(t.Context(), pod.Object.Name, metav1.DeleteOptions{}))
-		}
-	}
+	replace(t, clients, "webhook")
+	replace(t, clients, "controller")
 	eventually(t, "others run", func(ctx context.Context) error {
 		for _, pod := range append(kubelet.Pods("webhook"), kubelet.Pods("controller")...) {
 			if pod.Started.Before(start) || pod.Ready().IsZero() {

@@ -33,9 +33,7 @@ func TestLeaseOfOthers(t *testing.T) {
 		}
 		return errors.New("it does not")
 	})
-	for _, pod := range before {
-		must(t, clients.CoreV1().Pods(namespace).Delete(t.Context(), pod.Object.Name, metav1.DeleteOptions{}))
-	}
+	replace(t, clients, "controller")
 	eventually(t, "a controller of the release leads again", func(ctx context.Context) error {
 		lease, err := clients.CoordinationV1().Leases(namespace).Get(ctx, "dra-steward-controller", metav1.GetOptions{})
 		if err != nil {
@@ -88,10 +86,8 @@ func killWhile(t *testing.T, c client.Client, clients kubernetes.Interface, slic
 		t.Errorf("all slices are %s before the kill", model)
 	}
 	for _, component := range []string{"controller", "webhook"} {
-		for _, pod := range kubelet.Pods(component) {
-			must(t, pod.Signal(syscall.SIGKILL))
-			must(t, clients.CoreV1().Pods(namespace).Delete(t.Context(), pod.Object.Name, metav1.DeleteOptions{}))
-		}
+		signalAll(t, component, syscall.SIGKILL)
+		replace(t, clients, component)
 	}
 	waitReady(t, c)
 	eventually(t, "all slices are "+model, func(ctx context.Context) error { return haveModel(ctx, clients, slices, model) })

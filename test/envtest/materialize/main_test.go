@@ -337,7 +337,7 @@ func (s *site) slices() []resourceapi.ResourceSlice {
 func (s *site) shows(want ...string) {
 	s.t.Helper()
 	var got []string
-	err := wait.PollUntilContextTimeout(s.t.Context(), 100*time.Millisecond, 90*time.Second, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(s.t.Context(), 100*time.Millisecond, 3*time.Minute, true, func(context.Context) (bool, error) {
 		got = describe(s.slices())
 		return slices.Equal(got, want), nil
 	})
@@ -493,7 +493,7 @@ func (s *site) applied(name, status, reason, message string) {
 func (s *site) condition(name, kind, status, reason, message string) {
 	s.t.Helper()
 	var got map[string]any
-	err := wait.PollUntilContextTimeout(s.t.Context(), 100*time.Millisecond, 90*time.Second, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(s.t.Context(), 100*time.Millisecond, 3*time.Minute, true, func(ctx context.Context) (bool, error) {
 		object, err := s.patches.Get(ctx, s.named(name), metav1.GetOptions{})
 		if err != nil {
 			return false, err

@@ -85,7 +85,7 @@ func TestBoth(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = leases.Delete(context.WithoutCancel(t.Context()), lease.Name, metav1.DeleteOptions{}) })
 	for what, log := range map[string]func() string{"webhook": shared.log.String, "controller": shared.steward.Log} { // they ask every five seconds
-		err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+		err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 3*time.Minute, true, func(context.Context) (bool, error) {
 			return strings.Contains(log(), "a scheduler applies ResourceSlicePatches itself"), nil
 		})
 		if err != nil {
@@ -142,7 +142,7 @@ func TestUninstall(t *testing.T) {
 		code := cli.Run(t.Context(), []string{"uninstall", "--yes", "--kubeconfig", cluster.Kubeconfig(), "--namespace", controller.Namespace}, cmdutil.Streams{Out: &out, Err: &out})
 		ended <- fmt.Sprintf("%d %s", code, &out)
 	}()
-	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 3*time.Minute, true, func(ctx context.Context) (bool, error) {
 		for _, name := range []string{"dra-steward", "dra-steward-controller"} {
 			d, err := deployments.Get(ctx, name, metav1.GetOptions{})
 			if err != nil || !slices.Equal(d.Spec.Template.Spec.Containers[0].Args, []string{"x", "--patches=restore"}) {

@@ -16,7 +16,7 @@ import (
 func (s *site) records(want int) {
 	s.t.Helper()
 	got := -1
-	err := wait.PollUntilContextTimeout(s.t.Context(), 200*time.Millisecond, 90*time.Second, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(s.t.Context(), 200*time.Millisecond, 3*time.Minute, true, func(ctx context.Context) (bool, error) {
 		list, err := s.c.CoreV1().ConfigMaps(controller.Namespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=dra-steward-materialize"})
 		if err != nil {
 			return false, err

@@ -76,7 +76,7 @@ func TestTypeDeleted(t *testing.T) {
 // eventually waits until something is so.
 func (s *site) eventually(what string, is func(context.Context) (bool, error)) {
 	s.t.Helper()
-	if err := wait.PollUntilContextTimeout(s.t.Context(), 100*time.Millisecond, time.Minute, true, is); err != nil {
+	if err := wait.PollUntilContextTimeout(s.t.Context(), 100*time.Millisecond, 3*time.Minute, true, is); err != nil {
 		s.t.Fatalf("%s: %v", what, err)
 	}
 }

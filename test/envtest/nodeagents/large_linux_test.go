@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
@@ -93,9 +94,14 @@ func TestLargeAnswerInMemory(t *testing.T) {
 			if holders := a.metrics("dra_steward_node_device_holder_info{"); len(holders) != devices {
 				t.Errorf("%d holders, want %d: %v", len(holders), devices, holders)
 			}
-			events, err := client.CoreV1().Events("default").List(t.Context(), metav1.ListOptions{FieldSelector: "reason=PodResourcesLarge,involvedObject.name=" + name})
+			var events *corev1.EventList
+			// It is written while the agent goes on.
+			err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (_ bool, err error) {
+				events, err = client.CoreV1().Events("default").List(ctx, metav1.ListOptions{FieldSelector: "reason=PodResourcesLarge,involvedObject.name=" + name})
+				return err == nil && len(events.Items) > 0, err
+			})
 			if err != nil || len(events.Items) != 1 || !strings.Contains(events.Items[0].Message, "kubernetes#141335") {
-				t.Errorf("events: %v, %v", events.Items, err)
+				t.Errorf("events: %+v, %v", events, err)
 			}
 			// Pages of the program's file can be read again, the kernel takes them back.
 			peak := memory(t, a.pid, "VmHWM") - memory(t, a.pid, "RssFile")

@@ -165,14 +165,12 @@ func TestStatus(t *testing.T) {
 	}
 	until(want)
 	wantEvents := "status-bad CELError, status-blue Conflicting, status-class ClassNotFound"
-	if got := eventsOf(t, c); got != wantEvents {
-		t.Errorf("events: %s", got)
-	}
+	waitForEvents(t, c, wantEvents)
 	table := kubectl(t, "", "get", "rsp", "status-all")
 	if !strings.Contains(table, "10000") || !strings.Contains(table, "True") {
 		t.Errorf("kubectl get shows\n%s", table)
 	}
-	kubectl(t, "", "wait", "--for=condition=Applied", "--timeout=5s", "rsp/status-all")
+	kubectl(t, "", "wait", "--for=condition=Applied", "--timeout=3m", "rsp/status-all")
 
 	// A restart writes nothing.
 	stop()
@@ -192,8 +190,18 @@ func TestStatus(t *testing.T) {
 	// The next generation of the wrong one.
 	kubectl(t, "", "patch", "rsp", "status-bad", "--type=merge", "-p", `{"spec":{"devices":{"priority":1}}}`)
 	until(map[string]string{"status-bad": want["status-bad"]})
-	if got := eventsOf(t, c); got != "status-bad CELError, "+wantEvents {
-		t.Errorf("events: %s", got)
+	waitForEvents(t, c, "status-bad CELError, "+wantEvents)
+}
+
+// waitForEvents waits until the events about patches are these: they are written after the status.
+func waitForEvents(t *testing.T, c kubernetes.Interface, want string) {
+	t.Helper()
+	got := ""
+	if err := wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, 2*time.Minute, true, func(context.Context) (bool, error) {
+		got = eventsOf(t, c)
+		return got == want, nil
+	}); err != nil {
+		t.Errorf("events: %q, want %q", got, want)
 	}
 }
 

@@ -88,7 +88,7 @@ func (w *world) replica(t *testing.T, flags ...string) *replica {
 	dir := t.TempDir()
 	config := filepath.Join(dir, "config.yaml")
 	text := "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n" +
-		"clientConnection: {kubeconfig: " + kubeconfig + "}\nleaderElection: {leaderElect: true, leaseDuration: 4s, renewDeadline: 3s, retryPeriod: 1s}\n" + onlyPatched
+		"clientConnection: {kubeconfig: " + kubeconfig + "}\nleaderElection: {leaderElect: true, leaseDuration: 20s, renewDeadline: 15s, retryPeriod: 1s}\n" + onlyPatched
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

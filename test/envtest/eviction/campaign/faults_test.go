@@ -68,7 +68,7 @@ func newFaults(t *testing.T, w *world, seed uint64, tainted <-chan struct{}) *fa
 		t.Fatal(err)
 	}
 	f := &faults{w: w, tainted: tainted, random: rand.New(rand.NewPCG(seed, 2)), replicas: []*replica{begin(t, args), begin(t, args)}}
-	err = wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+	err = wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 3*time.Minute, true, func(context.Context) (bool, error) {
 		return f.leader() >= 0, nil
 	})
 	if err != nil {

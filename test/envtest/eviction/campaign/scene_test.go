@@ -49,7 +49,7 @@ func newScene(w *world, seed uint64) *scene {
 // publish makes the device class and the slices of two drivers.
 func (s *scene) publish(t *testing.T) {
 	t.Helper()
-	if err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, s.w.ready); err != nil {
+	if err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 3*time.Minute, true, s.w.ready); err != nil {
 		t.Fatal(err)
 	}
 	class := &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "devices"}}

@@ -19,8 +19,8 @@ import (
 const (
 	owner   = client.FieldOwner("dra-steward-guard")
 	every   = 20 * time.Millisecond
-	atMost  = time.Minute
-	timeout = 5 * time.Second
+	atMost  = 3 * time.Minute
+	timeout = 30 * time.Second
 )
 
 // Ready waits until the program answers /readyz.

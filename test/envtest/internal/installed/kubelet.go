@@ -108,9 +108,14 @@ func (k *Kubelet) programOf(image string) string {
 	return cmp.Or(k.others[tag], k.program)
 }
 
-// Pods returns the running pods of a component, "webhook" or "controller", the oldest
-// first.
+// Pods returns the pods of a component, "webhook" or "controller", that are not being deleted, the oldest first. Pods of
+// a release before end for some seconds after the new ones are ready: All has them, too.
 func (k *Kubelet) Pods(component string) []*Pod {
+	return slices.DeleteFunc(k.All(component), (*Pod).ending)
+}
+
+// All returns the pods of a component whose processes have not ended, the oldest first.
+func (k *Kubelet) All(component string) []*Pod {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
 	var found []*Pod
@@ -121,6 +126,27 @@ func (k *Kubelet) Pods(component string) []*Pod {
 	}
 	slices.SortFunc(found, func(a, b *Pod) int { return a.Started.Compare(b.Started) })
 	return found
+}
+
+// UpToDate is nil if the kubelet knows which pods of its namespace are being deleted: its watch can be behind what
+// Deployments say of themselves.
+func (k *Kubelet) UpToDate(ctx context.Context) error {
+	list, err := k.client.CoreV1().Pods(k.Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	exists := map[string]bool{}
+	for _, pod := range list.Items {
+		exists[string(pod.UID)] = pod.DeletionTimestamp == nil
+	}
+	k.mutex.Lock()
+	defer k.mutex.Unlock()
+	for uid, pod := range k.pods {
+		if !exists[uid] && !pod.ending() {
+			return fmt.Errorf("pod %s was deleted just now", pod.Object.Name)
+		}
+	}
+	return nil
 }
 
 // podChanged starts a pod that is bound to a node, and tells one that it is being deleted.
@@ -175,7 +201,7 @@ func (k *Kubelet) status(ctx context.Context, p *Pod, ready bool) error {
 	if ready {
 		condition = corev1.ConditionTrue
 	}
-	return wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+	return wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 3*time.Minute, true, func(ctx context.Context) (bool, error) {
 		pods := k.client.CoreV1().Pods(p.Object.Namespace)
 		pod, err := pods.Get(ctx, p.Object.Name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) || err == nil && pod.UID != p.Object.UID {

@@ -63,7 +63,8 @@ func (p *Pod) wasKilled() bool {
 }
 
 // Signal sends a signal to the process, such as SIGSTOP. A process that SIGKILL ends is
-// expected to end badly, also where its pod is being deleted already.
+// expected to end badly, also where its pod is being deleted already. The error is
+// [os.ErrProcessDone] if the process has ended.
 func (p *Pod) Signal(s syscall.Signal) error {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -91,6 +92,16 @@ func (p *Pod) memory(key string) (int64, error) {
 		return 0, errNotStarted
 	}
 	return testmemory.Of(process.Process.Pid, key)
+}
+
+// ending reports whether the pod is being deleted.
+func (p *Pod) ending() bool {
+	select {
+	case <-p.deleted:
+		return true
+	default:
+		return false
+	}
 }
 
 func (p *Pod) terminate() { p.once.Do(func() { close(p.deleted) }) }

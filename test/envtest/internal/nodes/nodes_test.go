@@ -41,7 +41,7 @@ func startNode(t *testing.T, o nodes.Options) kubernetes.Interface {
 
 func eventually(t *testing.T, what string, condition func(context.Context) (bool, error)) {
 	t.Helper()
-	if err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, time.Minute, true, condition); err != nil {
+	if err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 3*time.Minute, true, condition); err != nil {
 		t.Fatalf("%s: %v", what, err)
 	}
 }

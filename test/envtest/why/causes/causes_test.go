@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -73,7 +72,7 @@ func lacking() map[string]string {
 // check asks why the pod waits, carries the remedy out, and waits until it runs.
 func (w *world) check(c waiting) {
 	var answer why.Answer
-	w.eventually(60*time.Second, func() (bool, string) {
+	w.eventually(func() (bool, string) {
 		if pod := w.pod("waits"); pod == nil || pod.Spec.NodeName != "" {
 			w.Fatalf("the pod does not wait: %+v", pod)
 		}
@@ -297,9 +296,9 @@ kind: ResourceQuota
 metadata: {name: claims}
 spec: {hard: {count/resourceclaims.resource.k8s.io: "1"}}`)(w)
 				// A claim from before the quota may be counted minutes later.
-				w.eventually(30*time.Second, counted(func(s corev1.ResourceQuotaStatus) corev1.ResourceList { return s.Hard }))
+				w.eventually(counted(func(s corev1.ResourceQuotaStatus) corev1.ResourceList { return s.Hard }))
 				used := counted(func(s corev1.ResourceQuotaStatus) corev1.ResourceList { return s.Used })
-				w.eventually(30*time.Second, func() (bool, string) {
+				w.eventually(func() (bool, string) {
 					is, text := used()
 					if !is { // the API server may not know the quota yet
 						if err := w.client.ResourceV1().ResourceClaims(w.name).Delete(w.Context(), "first", metav1.DeleteOptions{}); !apierrors.IsNotFound(err) {

@@ -127,9 +127,9 @@ func (w *world) pod(name string) *corev1.Pod {
 }
 
 // eventually polls until a condition holds, and fails with the last message otherwise.
-func (w *world) eventually(within time.Duration, holds func() (bool, string)) {
+func (w *world) eventually(holds func() (bool, string)) {
 	w.Helper()
-	deadline := time.After(within)
+	deadline := time.After(3 * time.Minute)
 	tick := time.NewTicker(250 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -150,7 +150,7 @@ func (w *world) eventually(within time.Duration, holds func() (bool, string)) {
 // runs waits until the scheduler has placed a pod.
 func (w *world) runs(name string) {
 	w.Helper()
-	w.eventually(90*time.Second, func() (bool, string) {
+	w.eventually(func() (bool, string) {
 		pod := w.pod(name)
 		if pod == nil {
 			return false, "the pod does not exist"

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -56,7 +55,7 @@ func TestOwners(t *testing.T) {
 
 // cause waits until the pod waits for the reason, and returns the command against it.
 func (w *world) cause(c owned) (command string) {
-	w.eventually(60*time.Second, func() (bool, string) {
+	w.eventually(func() (bool, string) {
 		pod := w.workload(func(p *corev1.Pod) bool { return p.Spec.NodeName == "" && p.DeletionTimestamp == nil })
 		if pod == nil {
 			return false, "no pod waits"
@@ -76,7 +75,7 @@ func (w *world) cause(c owned) (command string) {
 
 // placed waits until each pod of the waiting workload has a node.
 func (w *world) placed() {
-	w.eventually(90*time.Second, func() (bool, string) {
+	w.eventually(func() (bool, string) {
 		if w.workload(func(p *corev1.Pod) bool { return p.Spec.NodeName == "" }) != nil {
 			return false, "a pod still waits"
 		}
@@ -183,7 +182,7 @@ func ended() []owned {
 
 // held waits until a pod of a workload has its device.
 func (w *world) held(app string) {
-	w.eventually(60*time.Second, func() (bool, string) {
+	w.eventually(func() (bool, string) {
 		pods, err := w.client.CoreV1().Pods(w.name).List(w.Context(), metav1.ListOptions{LabelSelector: "app=" + app, FieldSelector: "status.phase=Running"})
 		w.must(err)
 		return len(pods.Items) > 0, "no pod of " + app + " runs"

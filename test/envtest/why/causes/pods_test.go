@@ -7,6 +7,7 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
 
 	"github.com/dra-steward/dra-steward/internal/why"
 )
@@ -56,12 +57,16 @@ func shared() []waiting {
 			all(slice("node-0", `{name: gpu-0, bindingConditions: [attached], bindingFailureConditions: [broken]}`), claim("wants", ""), pod("waits", named+"wants", "")),
 			func(w *world) {
 				claims := w.client.ResourceV1().ResourceClaims(w.name)
-				claim, err := claims.Get(w.Context(), "wants", metav1.GetOptions{})
-				w.must(err)
-				claim.Status.Devices = []resourceapi.AllocatedDeviceStatus{{Driver: w.name + ".example.com", Pool: w.name + "-node-0", Device: "gpu-0",
-					Conditions: []metav1.Condition{{Type: "attached", Status: metav1.ConditionTrue, Reason: "Attached", LastTransitionTime: metav1.NewTime(time.Now())}}}}
-				_, err = claims.UpdateStatus(w.Context(), claim, metav1.UpdateOptions{})
-				w.must(err)
+				w.must(retry.RetryOnConflict(retry.DefaultRetry, func() error { // kube-scheduler writes the status, too
+					claim, err := claims.Get(w.Context(), "wants", metav1.GetOptions{})
+					if err != nil {
+						return err
+					}
+					claim.Status.Devices = []resourceapi.AllocatedDeviceStatus{{Driver: w.name + ".example.com", Pool: w.name + "-node-0", Device: "gpu-0",
+						Conditions: []metav1.Condition{{Type: "attached", Status: metav1.ConditionTrue, Reason: "Attached", LastTransitionTime: metav1.NewTime(time.Now())}}}}
+					_, err = claims.UpdateStatus(w.Context(), claim, metav1.UpdateOptions{})
+					return err
+				}))
 			}},
 	}
 }
