@@ -94,12 +94,12 @@ func TestDeadline(t *testing.T) {
 // time and without a time to wait; those of other namespaces, components and drivers are
 // not.
 func TestBusy(t *testing.T) {
-	server := blocking(t, webhook.Bounds{Slots: 4, Timeout: 2 * time.Second})
+	server := blocking(t, webhook.Bounds{Slots: 4, Timeout: time.Minute})
 	var flood sync.WaitGroup
 	defer flood.Wait()
 	for range 3 {
 		flood.Go(func() {
-			server.review(t, "/validate", by("jane", "team-a", create("ResourceClaim", claim(1))))
+			server.review(t, "/validate?timeout=2s", by("jane", "team-a", create("ResourceClaim", claim(1))))
 		})
 	}
 	eventually(t, "busy", func() error {
@@ -125,12 +125,12 @@ func TestBusy(t *testing.T) {
 // TestComponentsAreNeverBusy: beyond the slots of components their requests are admitted,
 // and marked.
 func TestComponentsAreNeverBusy(t *testing.T) {
-	server := blocking(t, webhook.Bounds{Timeout: 2 * time.Second})
+	server := blocking(t, webhook.Bounds{Timeout: time.Minute})
 	var flood sync.WaitGroup
 	defer flood.Wait()
 	for range 2 {
 		flood.Go(func() {
-			server.review(t, "/validate", by(scheduler, "team-a", create("ResourceClaim", claim(1))))
+			server.review(t, "/validate?timeout=2s", by(scheduler, "team-a", create("ResourceClaim", claim(1))))
 		})
 	}
 	eventually(t, "busy", func() error {
@@ -147,14 +147,14 @@ func TestComponentsAreNeverBusy(t *testing.T) {
 
 // TestTenants: namespaces of one tenant share the slots of one.
 func TestTenants(t *testing.T) {
-	server := blocking(t, webhook.Bounds{Slots: 4, Timeout: 2 * time.Second, Tenant: func(namespace string) string {
+	server := blocking(t, webhook.Bounds{Slots: 4, Timeout: time.Minute, Tenant: func(namespace string) string {
 		return strings.TrimRight(namespace, "0123456789")
 	}})
 	var flood sync.WaitGroup
 	defer flood.Wait()
 	for i := range 3 {
 		flood.Go(func() {
-			server.review(t, "/validate", by("jane", fmt.Sprint("a", i), create("ResourceClaim", claim(1))))
+			server.review(t, "/validate?timeout=2s", by("jane", fmt.Sprint("a", i), create("ResourceClaim", claim(1))))
 		})
 	}
 	eventually(t, "busy", func() error {

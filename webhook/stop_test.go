@@ -167,7 +167,7 @@ func TestRequestsInFlightAreAnswered(t *testing.T) {
 // TestReadinessFailsFirst: while the API servers learn that the server is going,
 // their requests are answered, and kept connections are ended with the answer.
 func TestReadinessFailsFirst(t *testing.T) {
-	server := start(t, review.Reviewer{}, func(s *webhook.Server) { s.ShutdownDelay = 2 * time.Second })
+	server := start(t, review.Reviewer{}, func(s *webhook.Server) { s.ShutdownDelay = 5 * time.Second })
 	server.lives(t)
 	server.stop()
 	eventually(t, "unready", func() error {

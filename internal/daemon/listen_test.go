@@ -30,7 +30,7 @@ func TestConnections(t *testing.T) {
 		defer connection.Close()
 		opened = append(opened, connection)
 	}
-	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true}}
 	for range 2 * connections { // each is given back
 		response, err := client.Get("http://" + AddressOf(listener) + "/healthz")
 		if err != nil {
