@@ -318,7 +318,7 @@ func longControlPlane() []step {
 			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "-run=^Test(Roll|Reaction|EvictionRequests)", "./drain"},
 		},
 		longTests("restarts, memory, uninstall and patches in slices", "Test(RollingRestart|Memory|NoFight|UninstallWithPatches|UpgradeFromBeforeReactions)", "./installed", "./materialize"),
-		longTests("two profiles and capacity", "Test(TwoProfiles|Predictions)", "./scheduler", "./capacity"),
+		longTests("two profiles and capacity", "Test(TwoProfiles|Predictions)", "./scheduler", "./why"),
 		longTests("builds that are reproducible", "TestReproducible", "./image"),
 		{
 			name: "upgrade of the cluster from 1.36 to 1.37", dir: "test/envtest", env: []string{"DRA_STEWARD_LONG=1", "DRA_STEWARD_KUBERNETES=1.36"},

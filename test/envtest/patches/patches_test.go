@@ -1,3 +1,5 @@
+// Package patches_test holds ResourceSlicePatches against a real API server: what it stores and refuses, the view of
+// devices that package tracker makes of them, and their status.
 package patches_test
 
 import (
@@ -18,14 +20,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/cli"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/test/chart"
-	"github.com/dra-steward/dra-steward/test/envtest"
 )
-
-var cluster *envtest.Cluster
-
-func TestMain(m *testing.M) {
-	os.Exit(envtest.Main(m, envtest.Options{Kubectl: true}, func(c *envtest.Cluster) { cluster = c }))
-}
 
 // installed installs the type as the chart ships it, and returns what uses it.
 func installed(t *testing.T) dynamic.ResourceInterface {

@@ -1,6 +1,3 @@
-// Package why_test holds what `why` and `devices` say against a real control plane: a
-// kube-scheduler that places pods, and an API server that shows an asker only what it may
-// see.
 package why_test
 
 import (
@@ -8,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -24,21 +20,12 @@ import (
 
 	"github.com/dra-steward/dra-steward/internal/cli"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
-	"github.com/dra-steward/dra-steward/test/envtest"
 )
 
 const (
 	driver    = "gpu.example.com"
 	namespace = "team-a"
 )
-
-var cluster *envtest.Cluster
-
-func TestMain(m *testing.M) {
-	options := envtest.Options{Scheduler: true, Nodes: []string{"node-0", "node-1"}, DeviceTaintRules: true,
-		SchedulerArgs: map[string][]string{"authorization-always-allow-paths": {"/healthz,/readyz,/livez,/metrics"}}}
-	os.Exit(envtest.Main(m, options, func(c *envtest.Cluster) { cluster = c }))
-}
 
 // must is for what has no reason to fail.
 func must[T any](value T, err error) func(*testing.T) T {

@@ -1,4 +1,4 @@
-package capacity_test
+package why_test
 
 import (
 	"bytes"
@@ -53,7 +53,7 @@ func TestPredictions(t *testing.T) {
 	for seed := first; seed < first+count; seed++ {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			t.Parallel()
-			w := &run{T: t, world: newWorld(seed, cluster.Minor() >= "1.36"), client: client, kubeconfig: kubeconfig}
+			w := &trial{T: t, world: newWorld(seed, cluster.Minor() >= "1.36"), client: client, kubeconfig: kubeconfig}
 			w.compare()
 		})
 	}
@@ -73,8 +73,8 @@ func number(t *testing.T, variable string, otherwise uint64) uint64 {
 	return n
 }
 
-// A run is one world in the cluster.
-type run struct {
+// A trial is one world in the cluster.
+type trial struct {
 	*testing.T
 	*world
 	client     kubernetes.Interface
@@ -83,12 +83,18 @@ type run struct {
 }
 
 // compare predicts, and lets the scheduler place pods.
-func (r *run) compare() {
+func (r *trial) compare() {
 	r.create()
-	// A node has a bounded number of pods.
+	// A node has a bounded number of pods, and other tests have devices of their own.
 	r.Cleanup(func() {
-		if err := r.client.CoreV1().Pods(r.name()).DeleteCollection(context.Background(), metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}, metav1.ListOptions{}); err != nil {
+		ctx := context.WithoutCancel(r.Context())
+		if err := r.client.CoreV1().Pods(r.name()).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}, metav1.ListOptions{}); err != nil {
 			r.Error(err)
+		}
+		for _, s := range r.slices {
+			if err := r.client.ResourceV1().ResourceSlices().Delete(ctx, s.Name, metav1.DeleteOptions{}); err != nil {
+				r.Error(err)
+			}
 		}
 	})
 	for range r.held {
@@ -123,7 +129,7 @@ func (r *run) compare() {
 }
 
 // create writes what the world has.
-func (r *run) create() {
+func (r *trial) create() {
 	ctx := r.Context()
 	must := func(err error) {
 		r.Helper()
@@ -145,7 +151,7 @@ func (r *run) create() {
 
 // predict runs the commands. upper is what capacity says of claims of that size, nil if these
 // are others than it counts.
-func (r *run) predict() (room capacity.Room, upper *capacity.Fit) {
+func (r *trial) predict() (room capacity.Room, upper *capacity.Fit) {
 	file := filepath.Join(r.TempDir(), "template.yaml")
 	text, err := yaml.Marshal(&resourceapi.ResourceClaimTemplate{TypeMeta: metav1.TypeMeta{APIVersion: "resource.k8s.io/v1", Kind: "ResourceClaimTemplate"},
 		ObjectMeta: metav1.ObjectMeta{Name: "subject", Namespace: r.name()}, Spec: resourceapi.ResourceClaimTemplateSpec{Spec: r.spec}})
@@ -171,7 +177,7 @@ func (r *run) predict() (room capacity.Room, upper *capacity.Fit) {
 }
 
 // command runs a command and decodes its answer.
-func (r *run) command(into any, args ...string) {
+func (r *trial) command(into any, args ...string) {
 	r.Helper()
 	var out, errs bytes.Buffer
 	args = append(args, "-o", "json", "--kubeconfig", r.kubeconfig, "-n", r.name())
@@ -184,7 +190,7 @@ func (r *run) command(into any, args ...string) {
 }
 
 // pod creates a claim and a pod that uses it, and returns their name.
-func (r *run) pod(spec resourceapi.ResourceClaimSpec) string {
+func (r *trial) pod(spec resourceapi.ResourceClaimSpec) string {
 	r.Helper()
 	name := fmt.Sprintf("pod-%d", r.pods)
 	r.pods++
@@ -203,7 +209,7 @@ func (r *run) pod(spec resourceapi.ResourceClaimSpec) string {
 
 // lands waits until the scheduler has placed a pod, or has had a pod without a place for a
 // while: it can have said so before it knew all devices.
-func (r *run) lands(name string, patience time.Duration) (landed bool) {
+func (r *trial) lands(name string, patience time.Duration) (landed bool) {
 	r.Helper()
 	said := time.Time{}
 	err := wait.PollUntilContextTimeout(r.Context(), 20*time.Millisecond, 3*time.Minute, true, func(ctx context.Context) (bool, error) {

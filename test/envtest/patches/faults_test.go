@@ -1,4 +1,4 @@
-package tracker_test
+package patches_test
 
 import (
 	"context"

@@ -1,6 +1,7 @@
-// Package capacity_test holds what capacity and fit predict against a real kube-scheduler: it
-// places pods until one has no devices.
-package capacity_test
+// Package why_test holds what `why`, `devices`, `fit` and `capacity` say against a real control plane: a
+// kube-scheduler that places pods until one has no devices, and an API server that shows an asker only
+// what it may see.
+package why_test
 
 import (
 	"fmt"
@@ -13,7 +14,8 @@ import (
 var cluster *envtest.Cluster
 
 func TestMain(m *testing.M) {
-	options := envtest.Options{Scheduler: true, DeviceTaintRules: true}
+	options := envtest.Options{Scheduler: true, DeviceTaintRules: true,
+		SchedulerArgs: map[string][]string{"authorization-always-allow-paths": {"/healthz,/readyz,/livez,/metrics"}}}
 	for i := range nodes {
 		options.Nodes = append(options.Nodes, nodeName(i))
 	}

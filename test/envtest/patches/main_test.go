@@ -1,4 +1,4 @@
-package tracker_test
+package patches_test
 
 import (
 	"context"
@@ -31,7 +31,7 @@ import (
 var cluster *envtest.Cluster
 
 func TestMain(m *testing.M) {
-	os.Exit(envtest.Main(m, envtest.Options{DeviceTaintRules: true}, func(c *envtest.Cluster) { cluster = c }))
+	os.Exit(envtest.Main(m, envtest.Options{Kubectl: true, DeviceTaintRules: true}, func(c *envtest.Cluster) { cluster = c }))
 }
 
 // clients write as the administrator.

@@ -1,4 +1,4 @@
-package capacity_test
+package why_test
 
 import (
 	"fmt"
@@ -111,8 +111,8 @@ func (w *world) slice(node, suffix string, devices ...resourceapi.Device) *resou
 	return s
 }
 
-// device returns a device, one of six of which is tainted.
-func device(r *rand.Rand, name string) resourceapi.Device {
+// randomDevice returns a device, one of six of which is tainted.
+func randomDevice(r *rand.Rand, name string) resourceapi.Device {
 	d := resourceapi.Device{Name: name, Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{
 		"numa": {IntValue: new(int64(r.IntN(2)))}, "size": {IntValue: new(int64(1 + r.IntN(2)))}}}
 	if r.IntN(6) == 0 {
@@ -129,7 +129,7 @@ func (w *world) plain(r *rand.Rand) {
 			n = 1 + 2*r.IntN(2) // one of them needs another of the network
 		}
 		for i := range n {
-			devices = append(devices, device(r, fmt.Sprintf("gpu-%d", i)))
+			devices = append(devices, randomDevice(r, fmt.Sprintf("gpu-%d", i)))
 		}
 		w.slice(node, "", devices...)
 	}
@@ -161,7 +161,7 @@ func (w *world) partitions(r *rand.Rand) {
 			parts := []int{1, 1, 1, 2, 2, 4}
 			r.Shuffle(len(parts), func(i, j int) { parts[i], parts[j] = parts[j], parts[i] })
 			for i, size := range parts {
-				d := device(r, fmt.Sprintf("%s-part-%d", set, i))
+				d := randomDevice(r, fmt.Sprintf("%s-part-%d", set, i))
 				d.Attributes["size"] = resourceapi.DeviceAttribute{IntValue: new(int64(size))}
 				d.ConsumesCounters = []resourceapi.DeviceCounterConsumption{{CounterSet: set, Counters: counter(size)}}
 				devices.Spec.Devices = append(devices.Spec.Devices, d)
@@ -175,7 +175,7 @@ func (w *world) shared(r *rand.Rand, request *resourceapi.ExactDeviceRequest) {
 	for _, node := range w.nodes {
 		var devices []resourceapi.Device
 		for i := range 1 + r.IntN(2) {
-			d := device(r, fmt.Sprintf("gpu-%d", i))
+			d := randomDevice(r, fmt.Sprintf("gpu-%d", i))
 			d.AllowMultipleAllocations = new(true)
 			d.Capacity = map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{"memory": {Value: resource.MustParse(fmt.Sprintf("%dGi", 30+10*r.IntN(3))),
 				RequestPolicy: &resourceapi.CapacityRequestPolicy{Default: new(resource.MustParse("10Gi")), ValidRange: &resourceapi.CapacityRequestPolicyRange{Min: new(resource.MustParse("5Gi")), Step: new(resource.MustParse("5Gi"))}}}}
