@@ -188,7 +188,7 @@ func open(t *testing.T) tab {
 			t.Logf("the browser did not end: %v", err)
 		}
 	})
-	ctx, cancel := context.WithTimeout(browser, 2*time.Minute)
+	ctx, cancel := context.WithTimeout(browser, 5*time.Minute)
 	t.Cleanup(cancel)
 	b := tab{ctx, t, &problems{}}
 	chromedp.ListenTarget(ctx, b.problems.hear)

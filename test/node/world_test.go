@@ -20,7 +20,7 @@ const (
 	nodeName    = "n1"
 	image       = "example.com/app:1"
 	deviceCount = 12
-	patience    = 90 * time.Second
+	patience    = 3 * time.Minute
 )
 
 // inside is what the process in the namespaces shares between tests.

@@ -52,7 +52,7 @@ func TestLeaseOfOthers(t *testing.T) {
 func TestKilledRewrite(t *testing.T) {
 	const slices = 40
 	values := quick()
-	values["patches"] = map[string]any{"mode": "materialize", "poolsPerSecond": 10}
+	values["patches"] = map[string]any{"mode": "materialize", "poolsPerSecond": 5}
 	c, clients := install(t, values)
 	h := newHelm(t, clients)
 	t.Cleanup(func() { restore(t, h, quick()); waitReady(t, c) })
@@ -81,7 +81,8 @@ func TestKilledRewrite(t *testing.T) {
 // killWhile kills all replicas while slices get another model, and waits until all have it.
 func killWhile(t *testing.T, c client.Client, clients kubernetes.Interface, slices int, model string) {
 	t.Helper()
-	eventually(t, "some slices are "+model, func(ctx context.Context) error { return haveModel(ctx, clients, slices/4, model) })
+	// The rest takes seconds, also where this test has to wait for a processor.
+	eventually(t, "a slice is "+model, func(ctx context.Context) error { return haveModel(ctx, clients, 1, model) })
 	if haveModel(t.Context(), clients, slices, model) == nil {
 		t.Errorf("all slices are %s before the kill", model)
 	}
