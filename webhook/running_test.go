@@ -124,7 +124,7 @@ func (r *running) newClient(t testing.TB, http2 bool) *http.Client {
 		MaxIdleConnsPerHost: 64,
 	}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Transport: transport, Timeout: 30 * time.Second}
+	return &http.Client{Transport: transport, Timeout: 2 * time.Minute}
 }
 
 // post sends body and returns the status and body of the answer.

@@ -126,7 +126,7 @@ func TestBoundsWithoutSlots(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if reviewer.Policies, err = policy.NewEngine(set, policy.Settings{Limits: policy.Limits{Tolerations: 3}}); err != nil {
+	if reviewer.Policies, err = policy.NewEngine(set, policy.Settings{Limits: policy.Limits{Tolerations: 3}, Timeout: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
 	ctx := context.WithValue(t.Context(), admittedKey{}, admitted{held: &resources{}, mayPass: true, cheap: true})

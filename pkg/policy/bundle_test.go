@@ -6,6 +6,7 @@ import (
 	"compress/gzip"
 	"strings"
 	"testing"
+	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
 
@@ -56,7 +57,7 @@ func TestBundle(t *testing.T) {
 	if p, known := set.Policy("TEST-001"); !known || p.File != "site.tar.gz/site/policy.rego" {
 		t.Errorf("the policy is %+v", p)
 	}
-	e, err := policy.NewEngine(set, policy.Settings{})
+	e, err := policy.NewEngine(set, policy.Settings{Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
