@@ -143,10 +143,11 @@ func (q *Queue) tenant(name string) *tenant {
 	}
 	t := q.tenants[name]
 	if t == nil {
-		t = &tenant{group: q.group(name)}
+		t = &tenant{}
 		q.tenants[name] = t
 	}
 	if t.idle() {
+		t.group = q.group(name)         // the one of before may be left out by now
 		t.start = max(t.start, q.clock) // a tenant saves nothing up while it has no work
 	}
 	return t
@@ -267,7 +268,7 @@ func (a *Allowance) Take() (part context.Context, done func(), ok bool) {
 // Shares bound an amount that several holders use at the same time, such as bytes. Up to
 // Limit everybody gets what it asks for. Beyond, a holder still gets its fair share, Limit
 // divided by the number of holders, so that those who came first cannot keep it for
-// themselves. All together never hold more than twice the Limit.
+// themselves, as long as there is some: all together never hold more than twice the Limit.
 type Shares struct {
 	Limit int64
 
@@ -284,7 +285,7 @@ func (s *Shares) Take(holder string, n int64) bool {
 	if s.held[holder] == 0 {
 		holders++
 	}
-	if s.used+n > s.Limit && s.held[holder]+n > s.Limit/holders {
+	if s.used+n > s.Limit && (s.held[holder]+n > s.Limit/holders || s.used+n > 2*s.Limit) {
 		return false
 	}
 	if s.held == nil {

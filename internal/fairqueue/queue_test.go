@@ -3,6 +3,9 @@ package fairqueue_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -160,6 +163,70 @@ func TestShares(t *testing.T) {
 	s.Return("second", 100)
 	if !s.Take("third", 100) {
 		t.Error("all is given back")
+	}
+}
+
+// TestSharesAreBounded: whatever the holders take and give back, in any order, they never hold more than twice the
+// limit, one that holds nothing else gets all of it, and no share gets lost.
+func TestSharesAreBounded(t *testing.T) {
+	for seed := range uint64(200) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		limit, holders, giving := 1+random.Int64N(1<<20), 1+random.IntN(200), random.Float64()/3
+		s := &fairqueue.Shares{Limit: limit}
+		held, total := make([]int64, holders), int64(0)
+		const steps = 3000
+		for step := range steps {
+			i := random.IntN(1 + step*holders/steps) // they come one after the other
+			if held[i] > 0 && random.Float64() < giving {
+				n := 1 + random.Int64N(held[i])
+				s.Return(strconv.Itoa(i), n)
+				held[i], total = held[i]-n, total-n
+				continue
+			}
+			n := 1 + random.Int64N(limit/int64(holders)+1)
+			if taken := s.Take(strconv.Itoa(i), n); taken {
+				held[i], total = held[i]+n, total+n
+			} else if total+n <= limit {
+				t.Fatalf("seed %d: %d are refused where %d of %d are used", seed, n, total, limit)
+			}
+			if total > 2*limit {
+				t.Fatalf("seed %d: %d holders hold %d, the limit is %d", seed, holders, total, limit)
+			}
+		}
+		for i, n := range held {
+			if n > 0 {
+				s.Return(strconv.Itoa(i), n)
+			}
+		}
+		if !s.Take("last", limit) || s.Take("last", 1) {
+			t.Fatalf("seed %d: not all is given back", seed)
+		}
+	}
+}
+
+// TestOneGroupForAnAddress: an address is one group, also if it had no work when groups were left out because there
+// were too many.
+func TestOneGroupForAnAddress(t *testing.T) {
+	q := &fairqueue.Queue{Slots: 2, PerTenant: 1}
+	do := func(tenant string) (release func()) {
+		release, err := q.Acquire(t.Context(), time.Hour, tenant)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return release
+	}
+	for i := range 2048 { // more tenants than groups, so that not both are left out at the same time
+		do(fmt.Sprintf("a%d\x00x", i))()
+		do(fmt.Sprintf("a%d\x00y", i))()
+	}
+	for i := range 3000 {
+		do("address\x00first")()
+		do(fmt.Sprintf("b%d", i))()
+	}
+	defer do("address\x00first")()
+	defer do("address\x00second")()
+	if n := q.GroupsOf("address"); n != 1 {
+		t.Errorf("the address has %d groups", n)
 	}
 }
 
