@@ -13,6 +13,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dra-steward/dra-steward/internal/fairqueue"
+	"github.com/dra-steward/dra-steward/internal/serving/connections"
 )
 
 // Bounds limit what requests cost a server. The zero value has limits that suit a container
@@ -26,11 +27,10 @@ type Bounds struct {
 	// slots of their own.
 	Slots int
 	// Bytes limits the bodies of requests in memory; 0 means 64 MiB. A body counts three
-	// times, for it is decoded.
+	// times, for it is decoded. Connections, their requests, and answers that clients have not
+	// taken hold at most twice as much together.
 	Bytes int64
-	// Connections limits the open connections; 0 means 1024.
-	Connections int
-	// Streams limits the HTTP/2 streams of a connection; 0 means 100.
+	// Streams limits the HTTP/2 streams of a connection; 0 means 16.
 	Streams int
 	// System reports whether a user is a component of Kubernetes. Requests of these are
 	// never refused for want of time or room: they are admitted unchecked, and counted. Nil
@@ -41,14 +41,15 @@ type Bounds struct {
 }
 
 const (
-	defaultTimeout     = 5 * time.Second
-	defaultBytes       = 64 << 20
-	defaultConnections = 1024
-	defaultStreams     = 100
-	minSlots           = 4
+	defaultTimeout = 5 * time.Second
+	defaultBytes   = 64 << 20
+	minSlots       = 4
 	// reservedSlots is how many requests of the guard, of components of Kubernetes, and of
 	// drivers are evaluated at the same time, for each of the three.
 	reservedSlots = 2
+	// waiting is how many requests of a tenant wait for a slot. All API servers may be one address, and all of
+	// their requests about one tenant.
+	waiting = 2048
 	// answerTime is what is left to an API server to receive the answer. It rounds its own
 	// timeout up to whole seconds.
 	answerTime = time.Second
@@ -57,19 +58,16 @@ const (
 	// maxBody is the size of the largest request: two objects of 3 MiB, which API servers
 	// accept at most, and 1 MiB for the rest.
 	maxBody = 7 << 20
-	// headBytes is what is read of every request. It holds more than what precedes the
-	// object, by which it is decided whether the rest is read.
+	// firstBytes is what is read of every request, as part of what its connection holds. API
+	// servers write user and groups within the first of them.
+	firstBytes = 4 << 10
+	// headBytes holds more than what precedes the object, by which it is decided whether the
+	// rest is read.
 	headBytes = 32 << 10
-	// pooledBytes is the size of buffers that are used again, as large as most requests.
-	pooledBytes = 8 << 10
-	// heads is how many requests are read at the same time.
-	heads = 1024
-	// spares is how many of the requests beyond these are read at the same time as far as a
-	// refusal needs it: spareBytes within spareTime. API servers write user and groups
-	// within the first of them.
-	spares     = 64
-	spareBytes = 4 << 10
-	spareTime  = time.Second
+	// headerBytes is the size of the largest headers.
+	headerBytes = 8 << 10
+	// frameBytes is the size of the largest frame of HTTP/2. A connection keeps a buffer for it.
+	frameBytes = 16 << 10
 	// perByte is how often the body of a request is in memory.
 	perByte = 3
 )
@@ -89,22 +87,15 @@ const (
 type limiter struct {
 	Bounds
 	queues [numClasses]fairqueue.Queue
-	// heads and received are shared by address, bodies by tenant within each class.
-	heads, received fairqueue.Shares
-	bodies          [numClasses]fairqueue.Shares
-	// spares are shared by address.
-	spares fairqueue.Queue
-	// buffers have the bodies of most requests, which nothing needs once they are decoded.
-	buffers   sync.Pool
+	// account is shared by address, bodies by tenant within each class.
+	account   *connections.Account
+	bodies    [numClasses]fairqueue.Shares
 	lingering lingering
 	metrics   *Metrics
 }
 
 func newLimiter(b Bounds, metrics *Metrics) *limiter {
-	l := &limiter{Bounds: b, metrics: metrics, buffers: sync.Pool{New: func() any {
-		buffer := make([]byte, pooledBytes)
-		return &buffer
-	}}}
+	l := &limiter{Bounds: b, metrics: metrics}
 	if l.Timeout <= 0 {
 		l.Timeout = defaultTimeout
 	}
@@ -115,13 +106,12 @@ func newLimiter(b Bounds, metrics *Metrics) *limiter {
 		l.Bytes = defaultBytes
 	}
 	for c := range numClasses {
-		l.queues[c].Slots, l.queues[c].PerTenant = reservedSlots, reservedSlots
+		l.queues[c].Slots, l.queues[c].PerTenant, l.queues[c].Waiting = reservedSlots, reservedSlots, waiting
 		l.bodies[c].Limit = l.Bytes / 4
 	}
 	l.queues[tenants].Slots, l.queues[tenants].PerTenant = l.Slots, 0
 	l.bodies[tenants].Limit = l.Bytes
-	l.spares.Slots, l.spares.Waiting = spares, heads
-	l.heads.Limit, l.received.Limit = heads, 2*l.Bytes
+	l.account = &connections.Account{Limit: 2 * l.Bytes, Streams: l.Streams, Refused: func() { metrics.refuse("", "connections") }}
 	return l
 }
 
@@ -129,31 +119,28 @@ func newLimiter(b Bounds, metrics *Metrics) *limiter {
 // than it is used.
 func (l *limiter) server(handler http.Handler) *http.Server {
 	return &http.Server{
-		Handler:           handler,
+		Handler:           connections.Answers(handler),
+		ConnState:         connections.State,
+		ConnContext:       connections.Context,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      20 * time.Second,
 		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    16 << 10,
+		MaxHeaderBytes:    headerBytes,
 		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams:          cmp.Or(l.Streams, defaultStreams),
+			MaxConcurrentStreams:          cmp.Or(l.Streams, connections.DefaultStreams),
+			MaxReadFrameSize:              frameBytes,
 			MaxReceiveBufferPerConnection: 128 << 10,
 			MaxReceiveBufferPerStream:     128 << 10,
 			SendPingTimeout:               30 * time.Second,
 			PingTimeout:                   10 * time.Second,
-			WriteByteTimeout:              10 * time.Second,
 		},
 	}
 }
 
-// listener limits the connections of another one.
+// listener counts the connections of another one.
 func (l *limiter) listener(listener net.Listener) net.Listener {
-	return fairqueue.Listener{
-		Listener:    listener,
-		Connections: &fairqueue.Shares{Limit: int64(cmp.Or(l.Connections, defaultConnections))},
-		Refused:     func() { l.metrics.refuse("", "connections") },
-		End:         l.lingering.close,
-	}
+	return connections.Listener{Listener: listener, Account: l.account, End: l.lingering.close}
 }
 
 // deadline is when a request is answered at the latest.

@@ -17,8 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dra-steward/dra-steward/internal/caller"
-	"github.com/dra-steward/dra-steward/internal/fairqueue"
 	"github.com/dra-steward/dra-steward/internal/ruleid"
+	"github.com/dra-steward/dra-steward/internal/serving/connections"
 )
 
 // intake reads the requests of an endpoint as far as the limiter lets it, and passes them on
@@ -49,9 +49,12 @@ func (i *intake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer held.end()
 	reading := newReadDeadline(http.NewResponseController(w), earlier(end, now.Add(bodyTime)))
 	defer reading.close()
-	a := &arrival{intake: i, request: r, address: fairqueue.Address(r.RemoteAddr), held: held, reading: reading}
-	defer a.free()
-	err := a.read(ctx)
+	a := &arrival{intake: i, request: r, connection: connections.From(ctx), held: held}
+	known := r.TLS != nil && len(r.TLS.VerifiedChains) > 0
+	if known {
+		a.connection.Trust()
+	}
+	err := a.read()
 	if err != nil {
 		// The deadline stays: the server reads the rest of a small body before it answers.
 		reading.stay()
@@ -65,7 +68,8 @@ func (i *intake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	reading.end()
-	release, err := i.acquire(ctx, a.class, a.address+"\x00"+a.tenant)
+	address := connections.Address(r.RemoteAddr)
+	release, err := i.acquire(ctx, a.class, address+"\x00"+a.tenant)
 	switch {
 	case err == nil:
 		held.hold(release)
@@ -73,10 +77,10 @@ func (i *intake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		i.refuse(w, a.head, errBusy)
 		return
 	}
-	handled, known := false, r.TLS != nil && len(r.TLS.VerifiedChains) > 0
+	handled := false
 	ctx = context.WithValue(ctx, admittedKey{}, admitted{held, i.mayPass(a.head), err != nil, known, &handled})
 	if !known {
-		ctx = caller.With(ctx, a.address)
+		ctx = caller.With(ctx, address)
 	}
 	i.next.ServeHTTP(ruleIDWriter{w, &handled}, a.whole(ctx))
 }
@@ -100,51 +104,21 @@ func (w ruleIDWriter) Write(answer []byte) (int, error) {
 // An arrival is a request while it is read.
 type arrival struct {
 	*intake
-	request *http.Request
-	address string
-	held    *resources
-	reading *readDeadline
+	request    *http.Request
+	connection *connections.Connection
+	held       *resources
 
 	body []byte
-	// pooled is one of the buffers of the limiter, nil if there is none.
-	pooled *[]byte
 	head
 	class  class
 	tenant string
 }
 
-// free gives the buffer back.
-func (a *arrival) free() {
-	if a.pooled != nil {
-		a.buffers.Put(a.pooled)
-	}
-}
-
-// take takes a part of shares until the request has ended.
-func (a *arrival) take(shares interface {
-	Take(string, int64) bool
-	Return(string, int64)
-}, holder string, n int64) bool {
-	if !shares.Take(holder, n) {
-		return false
-	}
-	a.held.hold(func() { shares.Return(holder, n) })
-	return true
-}
-
 // read reads the request. Memory is taken as data arrives, whatever length is announced.
 // Where there is an error, the head is what has arrived of it.
-func (a *arrival) read(ctx context.Context) error {
-	if !a.take(&a.heads, a.address, 1) {
-		return a.readHead(ctx)
-	}
-	length := a.request.ContentLength
-	a.pooled = a.buffers.Get().(*[]byte)
-	a.body = (*a.pooled)[:0]
-	if length >= pooledBytes && length < headBytes {
-		a.body = make([]byte, 0, length+1)
-	}
-	complete, err := a.fill(headBytes, func(int) bool { return true })
+func (a *arrival) read() error {
+	a.body = make([]byte, 0, firstBytes)
+	complete, err := a.fill(headBytes, func(n int) error { return a.receive(int64(n)) })
 	a.head = a.parsed()
 	if err != nil {
 		return err
@@ -153,16 +127,29 @@ func (a *arrival) read(ctx context.Context) error {
 	if complete {
 		return nil
 	}
-	if length > maxBody {
+	if a.request.ContentLength > maxBody {
 		return errTooLarge
 	}
-	complete, err = a.fill(maxBody+1, func(n int) bool {
-		return a.take(&a.received, a.address, int64(n)*perByte) && a.take(&a.bodies[a.class], a.tenant, int64(n)*perByte)
+	complete, err = a.fill(maxBody+1, func(n int) error {
+		if shares := &a.bodies[a.class]; shares.Take(a.tenant, int64(n)*perByte) {
+			a.held.hold(func() { shares.Return(a.tenant, int64(n)*perByte) })
+			return a.receive(int64(n) * perByte)
+		}
+		return errBusy
 	})
 	if err == nil && !complete {
 		return errTooLarge
 	}
 	return err
+}
+
+// receive takes room for n bytes until the request has ended.
+func (a *arrival) receive(n int64) error {
+	if !a.connection.Take(n) {
+		return errAddress
+	}
+	a.held.hold(func() { a.connection.Return(n) })
+	return nil
 }
 
 // parsed is the head of the request, as far as it has arrived.
@@ -174,29 +161,17 @@ func (a *arrival) parsed() head {
 	return h
 }
 
-// readHead reads no more than the head of a request that has no place, so that the API server
-// gets a denial. Few are read at the same time, in less memory and time than others.
-func (a *arrival) readHead(ctx context.Context) error {
-	release, err := a.spares.Acquire(ctx, spareTime, a.address)
-	if err != nil {
-		return errAddress
-	}
-	a.held.hold(release)
-	a.reading.by(time.Now().Add(spareTime))
-	a.body = make([]byte, 0, spareBytes)
-	_, _ = a.fill(spareBytes, func(int) bool { return false }) // what has arrived is enough
-	a.head, a.body = a.parsed(), nil
-	return errAddress
-}
-
 // fill reads up to a number of bytes in all; complete if there is no more. Before the buffer
 // grows, grow is asked.
-func (a *arrival) fill(limit int, grow func(n int) bool) (complete bool, err error) {
+func (a *arrival) fill(limit int, grow func(n int) error) (complete bool, err error) {
 	for len(a.body) < limit {
 		if len(a.body) == cap(a.body) {
 			size := min(2*cap(a.body), limit)
-			if !grow(size - cap(a.body)) {
-				return false, errBusy
+			if length := a.request.ContentLength; length >= int64(len(a.body)) {
+				size = min(size, int(length)+1)
+			}
+			if err := grow(size - cap(a.body)); err != nil {
+				return false, err
 			}
 			a.body = append(make([]byte, 0, size), a.body...)
 		}

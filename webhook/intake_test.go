@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/internal/rulebook"
 	"github.com/dra-steward/dra-steward/internal/ruleid"
+	"github.com/dra-steward/dra-steward/internal/serving/connections"
 )
 
 // TestUnreadRequestsNameTheirRule: so do the answers that are no AdmissionReview, and
@@ -26,15 +28,14 @@ func TestUnreadRequestsNameTheirRule(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, test := range map[string]struct {
-		before int64
-		body   io.Reader
-		code   int
-		rule   string
+		body io.Reader
+		code int
+		rule string
 	}{
-		"address": {heads, strings.NewReader("{}"), http.StatusTooManyRequests, ruleid.RequestAddress},
-		"cut off": {0, iotest.ErrReader(errors.New("connection reset")), http.StatusRequestTimeout, ruleid.RequestError},
+		"address": {strings.NewReader(strings.Repeat(" ", 2*firstBytes)), http.StatusTooManyRequests, ruleid.RequestAddress},
+		"cut off": {iotest.ErrReader(errors.New("connection reset")), http.StatusRequestTimeout, ruleid.RequestError},
 	} {
-		answer := fullIntake(test.before, test.body)
+		answer := fullIntake(t, test.body)
 		if want := "(dra-steward rule " + test.rule + ")"; answer.Code != test.code || !strings.HasSuffix(strings.TrimSpace(answer.Body.String()), want) {
 			t.Errorf("%s: %d %s, want %d and %s", name, answer.Code, answer.Body, test.code, want)
 		}
@@ -44,14 +45,26 @@ func TestUnreadRequestsNameTheirRule(t *testing.T) {
 	}
 }
 
-// fullIntake is the answer to a body from an address that has a number of requests.
-func fullIntake(before int64, body io.Reader) *httptest.ResponseRecorder {
+// fullIntake is the answer to a body from an address whose connections hold all that they may.
+func fullIntake(t *testing.T, body io.Reader) *httptest.ResponseRecorder {
+	t.Helper()
 	bounds := Bounds{System: func(user string) bool { return user == "system:kube-scheduler" }}
 	i := &intake{limiter: newLimiter(bounds, nil), endpoint: "validate", next: http.NotFoundHandler(), log: logr.Discard()}
-	i.heads.Take("192.0.2.1", before)
+	connection, err := connections.Listener{Listener: one{}, Account: connections.ForConnections(1)}.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
 	answer := httptest.NewRecorder()
-	i.ServeHTTP(answer, httptest.NewRequest(http.MethodPost, "/validate", body))
+	i.ServeHTTP(answer, httptest.NewRequestWithContext(connections.Context(t.Context(), connection), http.MethodPost, "/validate", body))
 	return answer
+}
+
+// one is a listener with a connection.
+type one struct{ net.Listener }
+
+func (one) Accept() (net.Conn, error) {
+	connection, _ := net.Pipe()
+	return connection, nil
 }
 
 // TestAddressIsFull: a request of an address with too many of them is denied in a review, for
@@ -70,7 +83,7 @@ func TestAddressIsFull(t *testing.T) {
 		body := `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"7","resource":{"group":"resource.k8s.io","version":"v1","resource":"` +
 			test.resource + `"},"operation":"CREATE","userInfo":{"username":"` + test.user + `"},"object":{"a":"` + strings.Repeat("x", 1<<20) + `"}}}`
 		rest := &bytes.Buffer{}
-		answer := fullIntake(heads, io.TeeReader(strings.NewReader(body), rest))
+		answer := fullIntake(t, io.TeeReader(strings.NewReader(body), rest))
 		var review admissionv1.AdmissionReview
 		if err := json.Unmarshal(answer.Body.Bytes(), &review); err != nil || answer.Code != http.StatusOK || review.Response == nil || review.Response.UID != "7" {
 			t.Fatalf("%s: %d %s", name, answer.Code, answer.Body)

@@ -26,14 +26,6 @@ func newReadDeadline(control *http.ResponseController, at time.Time) *readDeadli
 	return d
 }
 
-// by makes the deadline an earlier one, if t is earlier.
-func (d *readDeadline) by(t time.Time) {
-	d.mutex.Lock()
-	d.at = earlier(d.at, t)
-	d.mutex.Unlock()
-	d.stay()
-}
-
 // stay leaves the deadline to the connection.
 func (d *readDeadline) stay() {
 	d.mutex.Lock()

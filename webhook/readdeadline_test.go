@@ -42,8 +42,6 @@ func TestReadDeadline(t *testing.T) {
 			func(start time.Time) []time.Time { return []time.Time{start.Add(4 * time.Second), none} }},
 		"with an error": {func(d *readDeadline, _ time.Time) { d.stay(); <-time.After(5 * time.Second) },
 			func(start time.Time) []time.Time { return []time.Time{start.Add(4 * time.Second)} }},
-		"earlier": {func(d *readDeadline, start time.Time) { d.by(start.Add(time.Second)); <-time.After(5 * time.Second) },
-			func(start time.Time) []time.Time { return []time.Time{start.Add(time.Second)} }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -3,6 +3,7 @@
 package daemon
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -20,12 +21,19 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/dra-steward/dra-steward/internal/fairqueue"
+	"github.com/dra-steward/dra-steward/internal/serving/connections"
 	"github.com/dra-steward/dra-steward/internal/version"
 )
 
-// connections is how many connections to health or metrics are open at the same time, unless more
-// addresses share them. Kubelets and Prometheus need a few.
-const connections = 64
+const (
+	// peers is how many connections to health are open at the same time, and answerRoom what
+	// connections to metrics and their answers hold. Addresses share them. Kubelets and Prometheus need little.
+	peers      = 256
+	answerRoom = 64 << 20
+	// gatherers is how many requests gather metrics at the same time, for at most gatherTime.
+	gatherers  = 2
+	gatherTime = 5 * time.Second
+)
 
 // ListenAll opens the addresses of the flags, all or none; an empty one is left out. All but
 // --address, whose server has its own limit, are limited in their connections, so that one
@@ -44,11 +52,19 @@ func ListenAll(addresses map[string]string) (map[string]net.Listener, error) {
 			return nil, fmt.Errorf("%s: %w", flag, err)
 		}
 		if flag != "--address" {
-			listener = fairqueue.Listener{Listener: listener, Connections: &fairqueue.Shares{Limit: connections}}
+			listener = connections.Listener{Listener: listener, Account: room(flag)}
 		}
 		listeners[flag] = listener
 	}
 	return listeners, nil
+}
+
+// room is the account of an address of metrics or of health.
+func room(flag string) *connections.Account {
+	if flag == "--metrics-address" {
+		return &connections.Account{Limit: answerRoom}
+	}
+	return connections.ForConnections(peers)
 }
 
 // AddressOf is where a listener listens, which differs from its flag for port 0.
@@ -64,7 +80,8 @@ func ServeHTTP(ctx context.Context, listener net.Listener, handler http.Handler)
 	if listener == nil {
 		return nil
 	}
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute,
+	server := &http.Server{Handler: connections.Answers(handler), ConnState: connections.State, ConnContext: connections.Context,
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute,
 		IdleTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10}
 	context.AfterFunc(ctx, func() { server.Close() })
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
@@ -111,11 +128,33 @@ func Probes(ready map[string]healthz.Checker) http.Handler {
 	return mux
 }
 
+// MetricsHandler serves /metrics. What is gathered is in memory only until it is encoded, not
+// until the client has taken the answer.
 func MetricsHandler(registry *prometheus.Registry) http.Handler {
+	gather := promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+	gathering := &fairqueue.Queue{Slots: gatherers}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+		release, err := gathering.Acquire(r.Context(), gatherTime, connections.Address(r.RemoteAddr))
+		if err != nil {
+			http.Error(w, err.Error()+"; try again", http.StatusServiceUnavailable)
+			return
+		}
+		answer := &encoded{ResponseWriter: w}
+		gather.ServeHTTP(answer, r)
+		release()
+		_, _ = w.Write(answer.body.Bytes()) // the client may have left
+	})
 	return mux
 }
+
+// encoded keeps the body of an answer.
+type encoded struct {
+	http.ResponseWriter
+	body bytes.Buffer
+}
+
+func (e *encoded) Write(p []byte) (int, error) { return e.body.Write(p) }
 
 // RegisterBuildInfo registers the metric with the version of the program.
 func RegisterBuildInfo(registerer prometheus.Registerer) error {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/internal/fairqueue"
 	"github.com/dra-steward/dra-steward/internal/selfsigned"
+	"github.com/dra-steward/dra-steward/internal/serving/connections"
 )
 
 const (
@@ -43,7 +44,7 @@ func Authorized(config *rest.Config, next http.Handler, log logr.Logger) (http.H
 	if err != nil {
 		return nil, err
 	}
-	return &authorized{client: client, known: cache.NewExpiring(), next: next, log: log.WithName("metrics"), reviews: fairqueue.Queue{Slots: 4, Waiting: connections}}, nil
+	return &authorized{client: client, known: cache.NewExpiring(), next: next, log: log.WithName("metrics"), reviews: fairqueue.Queue{Slots: 4, Waiting: peers}}, nil
 }
 
 type authorized struct {
@@ -68,7 +69,7 @@ func (a *authorized) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), reviewTimeout)
 	defer cancel()
-	release, err := a.reviews.Acquire(ctx, reviewTimeout, fairqueue.Address(r.RemoteAddr))
+	release, err := a.reviews.Acquire(ctx, reviewTimeout, connections.Address(r.RemoteAddr))
 	if err != nil {
 		http.Error(w, "too many requests with new tokens: try again", http.StatusServiceUnavailable)
 		return

@@ -82,15 +82,15 @@ func TestMemoryOfLargeClaims(t *testing.T) {
 
 // A process is a webhook of its own.
 type process struct {
-	address string
-	pid     int
+	address, health, metrics string
+	pid                      int
 }
 
 // start starts the webhook as a process. The kernel limits its memory: by a control group, else by
 // the limit of its data segment, which also counts memory that the runtime has given back.
 func start(t *testing.T) *process {
 	t.Helper()
-	addresses := make([]string, 2)
+	addresses := make([]string, 3)
 	for i := range addresses {
 		address, err := freeport.Loopback()
 		if err != nil {
@@ -100,8 +100,8 @@ func start(t *testing.T) *process {
 	}
 	log := &bytes.Buffer{}
 	command := testmemory.Command(t, limit, build(t), "serve",
-		"--cert-dir="+t.TempDir(), "--self-signed=127.0.0.1", "--metrics-address=", "--shutdown-delay=0s", "--log-level=error",
-		"--address="+addresses[0], "--health-address="+addresses[1])
+		"--cert-dir="+t.TempDir(), "--self-signed=127.0.0.1", "--shutdown-delay=0s", "--log-level=error",
+		"--address="+addresses[0], "--health-address="+addresses[1], "--metrics-address="+addresses[2])
 	command.Env = append(os.Environ(), "GOMEMLIMIT="+goLimit)
 	command.Stdout, command.Stderr = log, log
 	if err := command.Start(); err != nil {
@@ -126,7 +126,7 @@ func start(t *testing.T) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &process{address: addresses[0], pid: command.Process.Pid}
+	return &process{address: addresses[0], health: addresses[1], metrics: addresses[2], pid: command.Process.Pid}
 }
 
 // build builds the program without the race detector, which multiplies the memory.

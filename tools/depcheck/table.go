@@ -158,11 +158,14 @@ var Packages = map[string]Package{
 	"internal/corpus":           {Floor: 1, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"internal/example":          {Floor: 1, Never: []string{clientGo, controllerRuntime}, Pure: true},
 
+	"internal/serving/connections": {Floor: 1, Never: []string{clientGo, controllerRuntime, opa}},
+
 	// For tests and for the build; no package that ships imports them.
 	"internal/freeport":   {Floor: 1, Importers: []string{"(tests)"}},
 	"internal/testrecord": {Floor: 1, Importers: []string{"(tests)"}},
 	"internal/testaudit":  {Floor: 1, Importers: []string{"(tests)"}},
 	"internal/testmemory": {Floor: 1, Importers: []string{"(tests)"}},
+	"internal/testattack": {Floor: 2, Importers: []string{"(tests)"}},
 	"tools/apicheck":      {Floor: 1, Importers: []string{"(tests)"}},
 	"tools/chartdoc":      {Floor: 4, Importers: []string{"(tests)"}},
 	"tools/depcheck":      {Floor: 1, Importers: []string{"(tests)"}},
