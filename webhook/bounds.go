@@ -53,8 +53,6 @@ const (
 	// answerTime is what is left to an API server to receive the answer. It rounds its own
 	// timeout up to whole seconds.
 	answerTime = time.Second
-	// bodyTime is how long the body of a request may take to arrive.
-	bodyTime = 4 * time.Second
 	// maxBody is the size of the largest request: two objects of 3 MiB, which API servers
 	// accept at most, and 1 MiB for the rest.
 	maxBody = 7 << 20

@@ -41,13 +41,12 @@ var (
 )
 
 func (i *intake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	now := time.Now()
-	end := i.deadline(r, now)
+	end := i.deadline(r, time.Now())
 	ctx, cancel := context.WithDeadline(r.Context(), end)
 	defer cancel()
 	held := &resources{users: 1}
 	defer held.end()
-	reading := newReadDeadline(http.NewResponseController(w), earlier(end, now.Add(bodyTime)))
+	reading := newReadDeadline(http.NewResponseController(w), end)
 	defer reading.close()
 	a := &arrival{intake: i, request: r, connection: connections.From(ctx), held: held}
 	known := r.TLS != nil && len(r.TLS.VerifiedChains) > 0

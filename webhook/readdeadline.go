@@ -53,10 +53,3 @@ func (d *readDeadline) close() {
 	d.ended = true
 	d.timer.Stop()
 }
-
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
-}

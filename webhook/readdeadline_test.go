@@ -85,7 +85,7 @@ func TestReadDeadlineAfterTheHandler(t *testing.T) {
 	for range 2000 {
 		synctest.Test(t, func(t *testing.T) {
 			w := &finished{ResponseWriter: httptest.NewRecorder()}
-			i.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/validate", brokenBody(bodyTime)))
+			i.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/validate", brokenBody(defaultTimeout-answerTime)))
 			w.returned.Store(true)
 			synctest.Wait()
 			if w.late.Load() > 0 {

@@ -371,6 +371,12 @@ func RegisterState(registry prometheus.Registerer, server *webhook.Server, ready
 		}
 		return 0
 	})
+	all.GaugeFunc("dra_steward_client_certificate_required", "1 if only API servers with a client certificate may ask the webhook (certificates.clientCA); 0 if each client that reaches its port may: set certificates.clientCA, or networkPolicy.podNetworks.", func() float64 {
+		if server.ClientCA != "" {
+			return 1
+		}
+		return 0
+	})
 	return all.Err()
 }
 

@@ -65,7 +65,10 @@ var noWindow = http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}
 const many = 100
 
 // http2Attacks are those of HTTP/2.
-func http2Attacks() []Attack {
+func http2Attacks() []Attack { return append(stuckStreams(), floods()...) }
+
+// stuckStreams keep streams open.
+func stuckStreams() []Attack {
 	return []Attack{
 		{Name: "answers without a window", HTTP2: func(ctx context.Context, p *Peer) error { return p.stuck(ctx, p.headers(), review) }},
 		{Name: "answers without a window to requests that are not reviews", HTTP2: func(ctx context.Context, p *Peer) error {
@@ -91,6 +94,12 @@ func http2Attacks() []Attack {
 			}
 			return hold(ctx, p)
 		}},
+	}
+}
+
+// floods send what has to be answered, or kept.
+func floods() []Attack {
+	return []Attack{
 		{Name: "rapid reset", HTTP2: func(ctx context.Context, p *Peer) error { return p.reset(ctx) }},
 		{Name: "rapid reset with large headers", HTTP2: func(ctx context.Context, p *Peer) error {
 			return p.reset(ctx, "x-large", strings.Repeat("x", 3500))

@@ -164,7 +164,7 @@ var Packages = map[string]Package{
 	"internal/freeport":   {Floor: 1, Importers: []string{"(tests)"}},
 	"internal/testrecord": {Floor: 1, Importers: []string{"(tests)"}},
 	"internal/testaudit":  {Floor: 1, Importers: []string{"(tests)"}},
-	"internal/testmemory": {Floor: 1, Importers: []string{"(tests)"}},
+	"internal/testmemory": {Floor: 1, Importers: []string{"(tests)", "internal/testattack"}},
 	"internal/testattack": {Floor: 2, Importers: []string{"(tests)"}},
 	"tools/apicheck":      {Floor: 1, Importers: []string{"(tests)"}},
 	"tools/chartdoc":      {Floor: 4, Importers: []string{"(tests)"}},

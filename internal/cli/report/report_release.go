@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -147,11 +148,12 @@ func policyLister(maps []*corev1.ConfigMap) corelisters.ConfigMapLister {
 // pods that are leaving it takes what they still say.
 func (r *releaseInfo) ask(ctx context.Context, client kubernetes.Interface, pods []*corev1.Pod, maps []*corev1.ConfigMap) error {
 	r.counters = report.Seen{Findings: map[string]int{}, Defaults: map[string]int{}}
-	controller := false
+	controller, open := false, false
 	for _, pod := range pods {
 		leaving := pod.DeletionTimestamp != nil
 		switch pod.Labels["app.kubernetes.io/component"] {
 		case "webhook":
+			open = open || !leaving && answersAll(pod)
 			err := count(ctx, client, pod, &r.counters)
 			if err != nil && !leaving {
 				r.note("no counters from replica %s of the webhook: %v", pod.Name, err)
@@ -169,7 +171,15 @@ func (r *releaseInfo) ask(ctx context.Context, client kubernetes.Interface, pods
 	if !controller {
 		r.note("no controller runs: evictions assume its default settings")
 	}
+	if open {
+		r.note("the webhook answers each client that reaches its port: set certificates.clientCA, or keep pods out by networkPolicy.podNetworks")
+	}
 	return nil
+}
+
+// answersAll reports whether a replica of the webhook answers clients without a client certificate.
+func answersAll(pod *corev1.Pod) bool {
+	return !slices.ContainsFunc(pod.Spec.Containers[0].Args, func(arg string) bool { return strings.HasPrefix(arg, "--client-ca=") })
 }
 
 // settings are those of the controller's flags.
