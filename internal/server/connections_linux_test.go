@@ -9,7 +9,7 @@ import (
 )
 
 // TestMemoryOfConnections: a process with the memory of the chart's container withstands what clients do with
-// connections, and answers others meanwhile. DRA_STEWARD_LONG attacks every endpoint for longer.
+// connections, and answers others meanwhile. DRA_STEWARD_LONG attacks every endpoint in all ways, and for longer.
 func TestMemoryOfConnections(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short is set: this test opens thousands of connections for 20 s; make test runs it")
@@ -17,7 +17,7 @@ func TestMemoryOfConnections(t *testing.T) {
 	p := start(t)
 	program := testattack.Program{PID: p.pid, Limit: limit, Targets: p.targets("/validate")}
 	if os.Getenv("DRA_STEWARD_LONG") == "" {
-		program.Withstand(t, testattack.Force{Addresses: 200, Connections: 300}, 200*time.Millisecond, testattack.All())
+		program.Withstand(t, testattack.Force{Addresses: 200, Connections: 600}, 2*time.Second, testattack.Costliest())
 		return
 	}
 	program.Targets = p.targets("/validate", "/mutate", "/guard", "/pods", "/validate/slices")

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -119,14 +120,12 @@ func All() []Attack {
 	}...)
 }
 
-// Plain are the attacks on a port without TLS.
-func Plain() (plain []Attack) {
-	for _, a := range All() {
-		if a.HTTP1 != nil && !a.Raw {
-			plain = append(plain, a)
-		}
-	}
-	return plain
+// Costliest are those that held the most before connections were counted.
+func Costliest() []Attack {
+	return slices.DeleteFunc(All(), func(a Attack) bool {
+		return !slices.Contains([]string{"answers without a window", "answers without a window to headers that are too large",
+			"rapid reset with large headers", "PING without reading", "large frames", "answers of HTTP/1.1 that are not read"}, a.Name)
+	})
 }
 
 // request is an ordinary review whose answer names the object in many words.
