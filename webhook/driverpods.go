@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -18,6 +17,7 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/caller"
 	"github.com/dra-steward/dra-steward/internal/condition"
+	"github.com/dra-steward/dra-steward/internal/quantity"
 	"github.com/dra-steward/dra-steward/internal/ruleid"
 	"github.com/dra-steward/dra-steward/pkg/review"
 	"github.com/dra-steward/dra-steward/pkg/validate"
@@ -162,7 +162,7 @@ func (p driverPods) pod(ctx context.Context, req admission.Request) (*corev1.Pod
 		return p.pods.Named(ctx, req.Namespace, req.Name)
 	}
 	pod := &corev1.Pod{}
-	if err := json.Unmarshal(req.OldObject.Raw, pod); err != nil {
+	if err := quantity.Unmarshal(req.OldObject.Raw, pod); err != nil {
 		return nil, fmt.Errorf("cannot decode the stored Pod: %w", err)
 	}
 	return pod, nil

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/quantity"
 	"github.com/dra-steward/dra-steward/internal/ruleid"
 	"github.com/dra-steward/dra-steward/pkg/review"
 	"github.com/dra-steward/dra-steward/pkg/validate"
@@ -111,7 +112,7 @@ func (p podDeletions) deletion(req admission.Request) (*validate.PodDeletion, er
 	var options metav1.DeleteOptions
 	pod := &corev1.Pod{}
 	if req.Operation == admissionv1.Delete {
-		if err := json.Unmarshal(req.OldObject.Raw, pod); err != nil {
+		if err := quantity.Unmarshal(req.OldObject.Raw, pod); err != nil {
 			return nil, fmt.Errorf("cannot decode the stored Pod: %w", err)
 		}
 		if err := json.Unmarshal(req.Options.Raw, &options); err != nil {

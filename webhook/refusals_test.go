@@ -95,9 +95,9 @@ func TestSlowHeads(t *testing.T) {
 // does not stop them. It is recorded, and denies the writes of all others.
 func TestOurErrorsStopNoComponent(t *testing.T) {
 	panics := admission.HandlerFunc(func(context.Context, admission.Request) admission.Response { panic("broken") })
-	stall := []byte(`"driver":"1e-999999999"`)
+	stall := []byte(`"sharedCounters":[{"counters":{"a":{"value":"1e4194967296"}}}],"driver":"gpu.example.com"`)
 	badSlice := bytes.Replace(slice(1, 0, 0), []byte(`"driver":"gpu.example.com"`), stall, 1)
-	badClaim := bytes.Replace(claim(1), []byte(`"name":"gpu"`), []byte(`"name":"1e-999999999"`), 1)
+	badClaim := bytes.Replace(claim(1), []byte(`"exactly":{`), []byte(`"exactly":{"capacity":{"requests":{"a":"1e-999999999"}},`), 1)
 	for name, change := range map[string]func(*webhook.Server){
 		"error": nil,
 		"panic": func(s *webhook.Server) { s.Validating = panics },

@@ -21,6 +21,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/compact"
 	"github.com/dra-steward/dra-steward/internal/existing"
+	"github.com/dra-steward/dra-steward/internal/quantity"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 )
 
@@ -257,7 +258,7 @@ func addStored(around *existing.Objects, kind schema.GroupVersionKind, data []by
 	default:
 		return nil
 	}
-	if err := json.Unmarshal(data, object); err != nil {
+	if err := quantity.Unmarshal(data, object); err != nil {
 		return fmt.Errorf("%s: %w", kind.Kind, err)
 	}
 	object.SetManagedFields(nil)

@@ -14,9 +14,10 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+
+	"github.com/dra-steward/dra-steward/internal/quantity"
 )
 
 // streamedPage is how many objects are asked for at once where they are decoded as they arrive: a page costs the API
@@ -116,7 +117,7 @@ func (s streamed[E, T, L]) json(in io.Reader, about *metav1.ListMeta, visit func
 	page.Metadata = about
 	data, err := io.ReadAll(in)
 	if err == nil {
-		err = json.Unmarshal(data, &page)
+		err = quantity.Unmarshal(data, &page)
 	}
 	for i := range page.Items {
 		if err == nil {

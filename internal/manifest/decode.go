@@ -9,6 +9,8 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/json"
+
+	"github.com/dra-steward/dra-steward/internal/quantity"
 )
 
 // ProblemKind is a class of problems.
@@ -57,14 +59,7 @@ func Decode(document *Document) (Object, []Problem) {
 		return nil, []Problem{document.foreign()}
 	}
 	object := form.make()
-	raw, problems, ok := harmless(document, object)
-	if !ok {
-		return nil, problems
-	}
-	strict, err := json.UnmarshalStrict(raw, object)
-	if err != nil || len(strict) > 0 || document.suspect() || len(raw) != len(document.Raw) {
-		problems = explain(document, object, strict, err)
-	}
+	problems, err := decodeStrict(document, object)
 	if err != nil {
 		return nil, problems
 	}
@@ -93,11 +88,20 @@ func DecodeAs[T Object](document *Document) (T, []Problem) {
 // and returns everything that is wrong with its form, unknown fields and duplicate keys
 // too, in the order of the text.
 func DecodeInto(document *Document, object any) []Problem {
+	problems, _ := decodeStrict(document, object)
+	return problems
+}
+
+// decodeStrict returns an error, which is one of the problems, if the object cannot be used.
+func decodeStrict(document *Document, object any) ([]Problem, error) {
+	if err := quantity.Scan(document.Raw, object); err != nil {
+		return explain(document, object, nil, err), err
+	}
 	strict, err := json.UnmarshalStrict(document.Raw, object)
 	if err != nil || len(strict) > 0 || document.suspect() {
-		return explain(document, object, strict, err)
+		return explain(document, object, strict, err), err
 	}
-	return nil
+	return nil, nil
 }
 
 func (d *Document) suspect() bool { return d.source != nil && d.source.suspect }

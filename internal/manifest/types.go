@@ -35,10 +35,11 @@ func unmarshals(value any, t reflect.Type) (want string, ok bool) {
 	if !known {
 		want = "a " + t.Name()
 	}
-	if t == reflect.TypeFor[resource.Quantity]() && quantity.MayStall(raw) {
+	into := reflect.New(t).Interface().(json.Unmarshaler)
+	if quantity.Scan(raw, into) != nil {
 		return want + " of a reasonable size", false
 	}
-	return want, reflect.New(t).Interface().(json.Unmarshaler).UnmarshalJSON(raw) == nil
+	return want, into.UnmarshalJSON(raw) == nil
 }
 
 // scalarFits reports whether a value goes into a type that is neither an object

@@ -49,7 +49,7 @@ func unreadableCapacity(fields map[string]any) string {
 	capacity, _, _ := unstructured.NestedMap(fields, "spec", "devices", "capacity")
 	for _, name := range slices.Sorted(maps.Keys(capacity)) {
 		text, err := json.Marshal(capacity[name])
-		if err != nil || quantity.MayStall(text) || json.Unmarshal(text, &resourceapi.DeviceCapacity{}) != nil {
+		if err != nil || quantity.Unmarshal(text, &resourceapi.DeviceCapacity{}) != nil {
 			return fmt.Sprintf("spec.devices.capacity[%s]: %.200s has a number that is no quantity: correct it", name, text)
 		}
 	}

@@ -13,47 +13,62 @@ import (
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
 // maxErrors bounds what is said about one configuration.
 const maxErrors = 16
 
-// Check checks the parameters of a driver's configuration at a place. unknown is true if
-// there is no schema for parameters of this kind, while there are others for the driver.
-// fields are those that the schema does not have, and choices the values that a schema of
-// [Default] does not list; a newer driver may have them. values are what contradicts the
-// schema: a wrong or missing value, a duplicate key.
-//
-// There is nothing to say about drivers without a schema and about parameters that are
-// no JSON object.
-func (l *Library) Check(at *field.Path, driver string, parameters []byte) (unknown, fields, choices, values field.ErrorList) {
+// Check checks the parameters of a driver's configuration at a place. Of drivers without a schema there is nothing to say.
+func (l *Library) Check(at *field.Path, driver string, parameters []byte) (problems validate.ParameterProblems) {
 	kinds := l.drivers[driver]
 	if len(kinds) == 0 {
-		return nil, nil, nil, nil
+		return problems
 	}
-	value, duplicates, err := decode(parameters)
-	object, is := value.(map[string]any)
-	if err != nil || !is {
-		return nil, nil, nil, nil
+	object, duplicates, err := readObject(at, parameters)
+	if err != nil {
+		problems.Unreadable = field.ErrorList{err}
+		return problems
 	}
-	schema := kinds[id{}]
-	if schema == nil || object["kind"] != nil || object["apiVersion"] != nil && len(kinds) > 1 {
-		of, errs := kindOf(at, object)
-		if len(errs) > 0 {
-			return nil, nil, nil, errs
-		}
-		if schema = kinds[of]; schema == nil {
-			return field.ErrorList{field.NotSupported(at, of.String(), l.Kinds(driver))}, nil, nil, nil
-		}
-	}
-	c := check{at: at, root: object, schema: schema}
+	c := check{at: at, root: object}
 	for _, key := range duplicates {
 		c.value(field.Duplicate(c.path(key), key[len(key)-1]))
 	}
-	if invalid := (*jsonschema.ValidationError)(nil); errors.As(schema.compiled.Validate(object), &invalid) {
+	c.schema = kinds[id{}]
+	if c.schema == nil || object["kind"] != nil || object["apiVersion"] != nil && len(kinds) > 1 {
+		of, errs := kindOf(at, object)
+		if c.schema = kinds[of]; c.schema == nil && len(errs) == 0 {
+			problems.Kind = field.ErrorList{field.NotSupported(at, of.String(), l.Kinds(driver))}
+		}
+		if problems.Values = append(c.values, errs...); c.schema == nil || len(errs) > 0 {
+			return problems
+		}
+	}
+	if invalid := (*jsonschema.ValidationError)(nil); errors.As(c.schema.compiled.Validate(object), &invalid) {
 		c.walk(invalid)
 	}
-	return nil, c.bounded(c.fields), c.bounded(c.choices), c.bounded(c.values)
+	problems.Fields, problems.Choices, problems.Values = c.bounded(c.fields), c.bounded(c.choices), c.bounded(c.values)
+	return problems
+}
+
+// readObject returns what parameters hold, or why they cannot be read.
+func readObject(at *field.Path, parameters []byte) (object map[string]any, duplicates [][]string, _ *field.Error) {
+	value, duplicates, err := decode(parameters)
+	if number := (*numberError)(nil); errors.As(err, &number) {
+		for _, key := range number.path {
+			at = at.Child(key)
+		}
+		return nil, nil, field.Invalid(at, fmt.Sprintf("%.40s", number.text), "cannot be read: "+number.err.Error())
+	}
+	object, is := value.(map[string]any)
+	switch {
+	case err != nil:
+		return nil, nil, field.Invalid(at, field.OmitValueType{}, "cannot be read: "+err.Error())
+	case !is:
+		return nil, nil, field.TypeInvalid(at, field.OmitValueType{}, "must be a JSON object: the driver reads no other parameters")
+	}
+	return object, duplicates, nil
 }
 
 func kindOf(at *field.Path, object map[string]any) (of id, errs field.ErrorList) {

@@ -44,8 +44,8 @@ func TestCorpus(t *testing.T) {
 			if !library.KnowsDriver(c.driver) {
 				t.Fatalf("no schema for %s", c.driver)
 			}
-			unknown, fields, choices, values := library.Check(root, c.driver, c.parameters)
-			for _, err := range slices.Concat(unknown, fields, choices, values) {
+			found := library.Check(root, c.driver, c.parameters)
+			for _, err := range slices.Concat(found.Unreadable, found.Kind, found.Fields, found.Choices, found.Values) {
 				t.Errorf("passes the API server, and the driver: %v", err)
 			}
 			mutate(t, library, c)
@@ -74,9 +74,9 @@ func mutate(t *testing.T, library *parameters.Library, c configuration) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		unknown, fields, choices, values := library.Check(root, c.driver, mutated)
+		found := library.Check(root, c.driver, mutated)
 		var at []string
-		for _, err := range slices.Concat(unknown, fields, choices, values) {
+		for _, err := range slices.Concat(found.Unreadable, found.Kind, found.Fields, found.Choices, found.Values) {
 			at = append(at, err.Field)
 		}
 		if !strings.Contains(strings.Join(at, "\n")+"\n", m.want+"\n") {

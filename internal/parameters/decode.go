@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/dra-steward/dra-steward/internal/quantity"
@@ -21,9 +20,6 @@ import (
 // decode reads one JSON value, numbers as json.Number, and says which keys stand twice
 // in one object. Fields that are null are left out.
 func decode(text []byte) (value any, duplicates [][]string, err error) {
-	if quantity.MayStall(text) {
-		return nil, nil, errors.New("a number has too many digits, or too large an exponent")
-	}
 	// It bounds the depth, too.
 	if err := json.Unmarshal(text, new(json.RawMessage)); err != nil {
 		return nil, nil, err
@@ -39,6 +35,15 @@ type decoder struct {
 	duplicates [][]string
 }
 
+// A numberError is about a number that is not computed with.
+type numberError struct {
+	path []string
+	text string
+	err  error
+}
+
+func (e *numberError) Error() string { return fmt.Sprintf("the number %.40s %v", e.text, e.err) }
+
 func (d *decoder) value(path []string) (any, error) {
 	token, err := d.json.Token()
 	if err != nil {
@@ -51,15 +56,13 @@ func (d *decoder) value(path []string) (any, error) {
 		return d.list(path)
 	}
 	if number, is := token.(json.Number); is {
-		if len(number) > maxNumber {
-			return nil, fmt.Errorf("a number of %d characters", len(number))
+		// Schemas are checked with exact fractions.
+		if err := quantity.Bounded(number.String()); err != nil {
+			return nil, &numberError{path, number.String(), err}
 		}
 	}
 	return token, nil
 }
-
-// maxNumber bounds what is computed with exactly, exponents included.
-const maxNumber = 64
 
 func (d *decoder) object(path []string) (any, error) {
 	object, seen := map[string]any{}, map[string]bool{}
@@ -140,6 +143,6 @@ func text(check func(string) error) func(any) error {
 }
 
 func parseQuantity(s string) error {
-	_, err := resource.ParseQuantity(s)
+	_, err := quantity.Parse(s)
 	return err
 }

@@ -27,9 +27,9 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	_, _, _, values := library.Check(field.NewPath("spec", "devices", "config").Index(0).Child("opaque", "parameters"),
+	found := library.Check(field.NewPath("spec", "devices", "config").Index(0).Child("opaque", "parameters"),
 		"fpga.example.com", []byte(`{"apiVersion": "fpga.example.com/v1", "kind": "FPGAConfig", "bitstream": "latest"}`))
-	fmt.Println(values.ToAggregate())
+	fmt.Println(found.Values.ToAggregate())
 	// Output:
 	// spec.devices.config[0].opaque.parameters.bitstream: Invalid value: "latest": must be a digest, sha256:…
 }

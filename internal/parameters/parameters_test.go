@@ -28,9 +28,21 @@ func TestCheck(t *testing.T) {
 		{"right", "gpu.nvidia.com", head + `"sharing": {"strategy": "MPS"}}`, ""},
 		{"null is absent", "gpu.nvidia.com", head + `"sharing": null}`, ""},
 		{"an unknown driver", "gpu.nvidia.org", `{"a": 1}`, ""},
-		{"a list", "gpu.nvidia.com", `[]`, ""},
-		{"no JSON", "gpu.nvidia.com", `{`, ""},
-		{"a number that takes long", "gpu.nvidia.com", head + `"sharing": 1e-999999}`, ""},
+		{"a list", "gpu.nvidia.com", `[]`, "unreadable: parameters: Invalid value: must be a JSON object: the driver reads no other parameters"},
+		{"no JSON", "gpu.nvidia.com", `{`, "unreadable: parameters: Invalid value: cannot be read: unexpected end of JSON input"},
+		{"too deep", "gpu.nvidia.com", strings.Repeat(`{"a":`, 10_001) + "1" + strings.Repeat("}", 10_001), "unreadable: parameters: Invalid value: cannot be read: exceeded max depth"},
+		{"a number that takes long", "gpu.nvidia.com", head + `"sharing": 1e-999999}`,
+			`unreadable: parameters.sharing: Invalid value: "1e-999999": cannot be read: must have an exponent between -999 and 999`},
+		{"a long number", "gpu.nvidia.com", head + `"sharing": 5, "x": 0.` + strings.Repeat("0", 100) + `1}`,
+			"field: parameters.x: Invalid value: unknown field; known are apiVersion, kind, sharing\nvalue: parameters.sharing: Invalid value: 5: must be object, not number"},
+		{"a longer number", "gpu.nvidia.com", head + `"x": [0, 0.` + strings.Repeat("0", 2000) + `1]}`,
+			`unreadable: parameters.x.1: Invalid value: "0.00000000000000000000000000000000000000": cannot be read: must have at most 1024 digits`},
+		{"a key twice and no kind", "gpu.nvidia.com", `{"apiVersion": "resource.nvidia.com/v1beta1", "apiVersion": "v1"}`,
+			"value: parameters.apiVersion: Duplicate value: \"apiVersion\"\nvalue: parameters.kind: Required value: the driver reads parameters by their apiVersion and kind"},
+		{"a quantity that takes long", "gpu.nvidia.com", head + `"sharing": {"strategy": "MPS", "mpsConfig": {"defaultPinnedDeviceMemoryLimit": "1e4194967296"}}}`,
+			`value: parameters.sharing.mpsConfig.defaultPinnedDeviceMemoryLimit: Invalid value: "1e4194967296": must be a quantity, such as 10Gi`},
+		{"the same with an escape", "gpu.nvidia.com", head + `"sharing": {"strategy": "MPS", "mpsConfig": {"defaultPinnedDeviceMemoryLimit": "1\u0065-99999999"}}}`,
+			`value: parameters.sharing.mpsConfig.defaultPinnedDeviceMemoryLimit: Invalid value: "1e-99999999": must be a quantity, such as 10Gi`},
 		{"a word of several", "gpu.nvidia.com", head + `"sharing": {"strategy": "mps"}}`,
 			`choice: parameters.sharing.strategy: Unsupported value: "mps": supported values: "TimeSlicing", "MPS"`},
 		{"a choice of another type", "gpu.nvidia.com", head + `"sharing": {"strategy": 1}}`,
@@ -73,12 +85,12 @@ func TestCheck(t *testing.T) {
 }
 
 func check(l *parameters.Library, driver, parameters string) string {
-	unknown, fields, choices, values := l.Check(field.NewPath("parameters"), driver, []byte(parameters))
+	found := l.Check(field.NewPath("parameters"), driver, []byte(parameters))
 	var lines []string
 	for _, group := range []struct {
 		name string
 		errs field.ErrorList
-	}{{"kind", unknown}, {"field", fields}, {"choice", choices}, {"value", values}} {
+	}{{"unreadable", found.Unreadable}, {"kind", found.Kind}, {"field", found.Fields}, {"choice", found.Choices}, {"value", found.Values}} {
 		for _, err := range group.errs {
 			lines = append(lines, group.name+": "+err.Error())
 		}

@@ -1,73 +1,46 @@
-// Package quantity recognises numbers that the parser of Kubernetes quantities needs
-// minutes for: "1e-999999999", and rows of many thousand digits. Code that
-// decodes input of others looks for them first.
+// Package quantity bounds the quantities of Kubernetes before they are parsed. Their parser takes
+// minutes for "1e-999999999", and for "1e4194967296", since it keeps 32 bits of an exponent; other such
+// numbers are parsed soon and take minutes to be compared. The parser cannot be stopped.
 package quantity
 
-import "bytes"
+import (
+	"fmt"
+	"strings"
 
-// Numbers within these bounds take a millisecond or two.
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// Within these bounds a number takes some microseconds. What is smaller than 1e-9 or larger than 1e19 is rounded anyway.
 const (
-	maxExponentDigits = 4
-	maxLength         = 8 << 10
+	maxExponentDigits = 3
+	maxLength         = 1 << 10
 )
 
 // Unreadable is the annotation, of objects in memory only, that says which number of a specification
 // cannot be read. The specification is then left out. No API server accepts an annotation of this name.
 const Unreadable = "a number cannot be read"
 
-// MayStall reports whether JSON text has a number, quoted or not, whose exponent or
-// length is beyond the bounds. Whether the number stands where a quantity belongs
-// it does not know.
-func MayStall(text []byte) bool {
-	for at := 0; ; {
-		next := bytes.IndexByte(text[at:], '-')
-		if next < 0 {
-			break
-		}
-		at += next + 1 // just behind the sign
-		if at > 1 && (text[at-2]|0x20) == 'e' && endsNumber(text[:at-2]) && startsExponent(text[at:]) {
-			return true
-		}
+// Parse is [resource.ParseQuantity] for numbers within the bounds. It refuses others.
+func Parse(text string) (resource.Quantity, error) {
+	if err := Bounded(text); err != nil {
+		return resource.Quantity{}, err
 	}
-	for i := 0; i < len(text); i += maxLength / 2 {
-		if digitsAround(text, i) > maxLength {
-			return true
-		}
-	}
-	return false
+	return resource.ParseQuantity(text)
 }
 
-// endsNumber reports whether text ends in what can stand before an exponent, back to
-// the quote or the delimiter before it.
-func endsNumber(text []byte) bool {
-	begin := bytes.TrimRight(text, "0123456789.")
-	if len(begin) == len(text) {
-		return false
+// Bounded returns an error for a text that takes long as a quantity. A text that is no quantity is not its matter.
+func Bounded(text string) error {
+	begin := strings.TrimLeft(text, "+-")
+	suffix := strings.TrimLeft(begin, "0123456789.")
+	if len(begin)-len(suffix) > maxLength {
+		return fmt.Errorf("must have at most %d digits", maxLength)
 	}
-	begin = bytes.TrimRight(begin, "+-")
-	return len(begin) == 0 || isDelimiter(begin[len(begin)-1])
-}
-
-// startsExponent reports whether text starts with an exponent beyond the bound, up to
-// the quote or the delimiter behind it.
-func startsExponent(text []byte) bool {
-	digits := bytes.TrimLeft(text[:min(len(text), maxLength)], "0")
-	end := bytes.TrimLeft(digits, "0123456789")
-	return len(digits)-len(end) > maxExponentDigits && (len(end) == 0 || isDelimiter(end[0]))
-}
-
-func isDelimiter(c byte) bool { return bytes.IndexByte([]byte("\" \t\r\n:,[]{}"), c) >= 0 }
-
-// digitsAround returns the length of the row of digits and dots around i, not much
-// more than the bound.
-func digitsAround(text []byte, i int) int {
-	isDigit := func(c byte) bool { return c >= '0' && c <= '9' || c == '.' }
-	first, last := i, i
-	for first > 0 && isDigit(text[first-1]) && i-first <= maxLength {
-		first--
+	if suffix == "" || suffix == begin || suffix[0]|0x20 != 'e' {
+		return nil
 	}
-	for last < len(text) && isDigit(text[last]) && last-i <= maxLength {
-		last++
+	exponent := strings.TrimLeft(strings.TrimLeft(suffix[1:], "+-"), "0")
+	if rest := strings.TrimLeft(exponent, "0123456789"); rest == "" && len(exponent) > maxExponentDigits {
+		return fmt.Errorf("must have an exponent between -%[1]s and %[1]s", strings.Repeat("9", maxExponentDigits))
 	}
-	return last - first
+	return nil
 }

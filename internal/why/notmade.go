@@ -10,6 +10,8 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/dra-steward/dra-steward/internal/quantity"
 )
 
 // creationFailed is the reason of the event about a claim that kube-controller-manager
@@ -85,8 +87,8 @@ func amounts(text string) map[string]resource.Quantity {
 	all := map[string]resource.Quantity{}
 	for part := range strings.SplitSeq(text, ",") {
 		name, value, _ := strings.Cut(part, "=")
-		if quantity, err := resource.ParseQuantity(value); err == nil {
-			all[name] = quantity
+		if amount, err := quantity.Parse(value); err == nil {
+			all[name] = amount
 		}
 	}
 	return all

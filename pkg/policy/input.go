@@ -327,9 +327,9 @@ func (s *subject) config(c opaqueConfig, paths []string) *ast.Term {
 	known := driverKnown
 	if driverKnown {
 		at := field.NewPath("parameters")
-		unknown, fields, choices, values := schemas.Check(at, c.Driver, c.Parameters.Raw)
-		known = len(unknown) == 0
-		for _, err := range slices.Concat(fields, choices, values) {
+		found := schemas.Check(at, c.Driver, c.Parameters.Raw)
+		known = len(found.Kind) == 0
+		for _, err := range slices.Concat(found.Unreadable, found.Fields, found.Choices, found.Values) {
 			path := strings.TrimPrefix(strings.TrimPrefix(err.Field, "parameters"), ".")
 			problems = append(problems, problemKeys.object(text(path), ast.StringTerm(err.ErrorBody())))
 		}

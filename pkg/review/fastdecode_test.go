@@ -28,9 +28,6 @@ func FuzzFastDecode(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if quantity.MayStall(data) {
-			return
-		}
 		same[resourceapi.ResourceClaim](t, data)
 		same[resourceapi.ResourceClaimTemplate](t, data)
 		same[resourceapi.ResourceSlice](t, data)
@@ -42,7 +39,7 @@ func FuzzFastDecode(f *testing.F) {
 func same[T any](t *testing.T, data []byte) {
 	t.Helper()
 	got, want := new(T), new(T)
-	if !fastDecode(data, got) {
+	if quantity.Scan(data, got) != nil || !fastDecode(data, got) {
 		return
 	}
 	if err := json.UnmarshalCaseSensitivePreserveInts(data, want); err != nil {

@@ -462,10 +462,10 @@ func decode[T any](what string, data []byte) (*T, error) {
 	if len(data) == 0 {
 		return nil, nil
 	}
-	if quantity.MayStall(data) {
-		return nil, fmt.Errorf("the %s has a number with an exponent or a length that no quantity needs; write it in a shorter form", what)
-	}
 	obj := new(T)
+	if err := quantity.Scan(data, obj); err != nil {
+		return nil, fmt.Errorf("the %s has a number that cannot be read: %w", what, err)
+	}
 	if fastDecode(data, obj) {
 		return obj, nil
 	}

@@ -289,11 +289,23 @@ type Parameters interface {
 	Drivers() []string
 	// KnowsDriver reports whether a driver is one of them.
 	KnowsDriver(driver string) bool
-	// Check checks the parameters of a driver's configuration at a place: their kind is
-	// unknown, fields that are unknown, values that the list of known ones lacks, values
-	// that are wrong. It has nothing to say about drivers that are unknown and about what is no
-	// JSON object.
-	Check(at *field.Path, driver string, parameters []byte) (unknown, fields, choices, values field.ErrorList)
+	// Check checks the parameters of a driver's configuration at a place. It has nothing to say
+	// about drivers that are unknown.
+	Check(at *field.Path, driver string, parameters []byte) ParameterProblems
+}
+
+// ParameterProblems are what is wrong with the parameters of one configuration.
+type ParameterProblems struct {
+	// Unreadable says why the parameters could not be checked.
+	Unreadable field.ErrorList
+	// Kind is about parameters of a kind without a schema, while there are others for the driver.
+	Kind field.ErrorList
+	// Fields are those that the schema does not have.
+	Fields field.ErrorList
+	// Choices are values that a schema that comes with dra-steward does not list; a newer driver may have them.
+	Choices field.ErrorList
+	// Values are what contradicts the schema: a wrong or missing value, a duplicate key.
+	Values field.ErrorList
 }
 
 // parameterRules are the rules for the parameters of a single configuration, of a claim
@@ -307,11 +319,12 @@ The API server accepts any JSON object. The driver reads it when the pod starts,
 value leaves the pod in ContainerCreating. A JSON Schema for each kind of parameters finds
 the error earlier, with its position. Schemas for some drivers come with dra-steward
 (policies/parameters); a site can add more (opaqueParameters.schemas in the configuration,
-lint --schemas). A duplicate key is an error, too.`,
+lint --schemas). A duplicate key is an error, too, and so is what cannot be checked: text that is
+no JSON object, and a number of more than 1024 digits or with an exponent beyond 999.`,
 		Upstream: "accepts any JSON object",
 		Source:   "the API of the driver, as its schema says",
 		Check: func(configs walk.ConfigWalk, c Pass) field.ErrorList {
-			return parameters(configs, c, func(_, _, _, values field.ErrorList) field.ErrorList { return values })
+			return parameters(configs, c, func(p ParameterProblems) field.ErrorList { return slices.Concat(p.Unreadable, p.Values) })
 		},
 	},
 	{
@@ -325,7 +338,7 @@ that rules this out sets the rule to error.`,
 		Upstream: "accepts any JSON object",
 		Source:   "the API of the driver, as its schema says",
 		Check: func(configs walk.ConfigWalk, c Pass) field.ErrorList {
-			return parameters(configs, c, func(_, fields, _, _ field.ErrorList) field.ErrorList { return fields })
+			return parameters(configs, c, func(p ParameterProblems) field.ErrorList { return p.Fields })
 		},
 	},
 	{
@@ -340,7 +353,7 @@ another value violates parameters-value.`,
 		Upstream: "accepts any JSON object",
 		Source:   "the API of the driver, as its schema says",
 		Check: func(configs walk.ConfigWalk, c Pass) field.ErrorList {
-			return parameters(configs, c, func(_, _, choices, _ field.ErrorList) field.ErrorList { return choices })
+			return parameters(configs, c, func(p ParameterProblems) field.ErrorList { return p.Choices })
 		},
 	},
 	{
@@ -353,7 +366,7 @@ because a driver that is newer than the schemas can have more kinds.`,
 		Upstream: "accepts any JSON object",
 		Source:   "the API of the driver, as its schemas say",
 		Check: func(configs walk.ConfigWalk, c Pass) field.ErrorList {
-			return parameters(configs, c, func(unknown, _, _, _ field.ErrorList) field.ErrorList { return unknown })
+			return parameters(configs, c, func(p ParameterProblems) field.ErrorList { return p.Kind })
 		},
 	},
 	{
@@ -370,7 +383,7 @@ in the cluster.`,
 	},
 }
 
-func parameters(configs walk.ConfigWalk, c Pass, which func(unknown, fields, choices, values field.ErrorList) field.ErrorList) (errs field.ErrorList) {
+func parameters(configs walk.ConfigWalk, c Pass, which func(ParameterProblems) field.ErrorList) (errs field.ErrorList) {
 	if c.Parameters == nil {
 		return nil
 	}
@@ -378,7 +391,7 @@ func parameters(configs walk.ConfigWalk, c Pass, which func(unknown, fields, cho
 		if config.Opaque == nil || len(config.Opaque.Parameters.Raw) > resourceapi.OpaqueParametersMaxLength {
 			continue
 		}
-		errs = append(errs, which(c.Parameters.Check(at.Child("opaque", "parameters"), config.Opaque.Driver, config.Opaque.Parameters.Raw))...)
+		errs = append(errs, which(c.parametersOf(at.Child("opaque", "parameters"), config.Opaque))...)
 	}
 	return errs
 }

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/dra-steward/dra-steward/pkg/patch"
 	"github.com/dra-steward/dra-steward/pkg/validate/apiserver"
@@ -54,12 +56,27 @@ type Pass struct {
 	// server is the pass of the API server's own rules, walks its way of reading the object.
 	server apiserver.Pass
 	walks  walk.Server
+	// parameters are what was found, since several rules say a part of it.
+	parameters map[parameterKey]ParameterProblems
+}
+
+type parameterKey struct{ at, driver, text string }
+
+// parametersOf checks parameters, once in a pass.
+func (p Pass) parametersOf(at *field.Path, of *resourceapi.OpaqueDeviceConfiguration) ParameterProblems {
+	key := parameterKey{at.String(), of.Driver, string(of.Parameters.Raw)}
+	found, checked := p.parameters[key]
+	if !checked {
+		found = p.Parameters.Check(at, of.Driver, of.Parameters.Raw)
+		p.parameters[key] = found
+	}
+	return found
 }
 
 // newPass begins the check of an object.
 func newPass(c Conditions) Pass {
 	c.Limits = c.Limits.forProfile(c.Profile)
-	return Pass{Conditions: c, server: apiserver.NewPass(c.APIServer()), walks: walk.Server{Minor: c.Profile.EffectiveMinor()}.Remembering()}
+	return Pass{Conditions: c, server: apiserver.NewPass(c.APIServer()), walks: walk.Server{Minor: c.Profile.EffectiveMinor()}.Remembering(), parameters: map[parameterKey]ParameterProblems{}}
 }
 
 // APIServer returns the conditions for the rules of the API server.

@@ -114,7 +114,7 @@ var Packages = map[string]Package{
 	"pkg/patch":                  {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"pkg/toleration":             {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"pkg/policy":                 {Floor: 2, Peers: []string{"pkg/validate"}, Never: []string{clientGo, controllerRuntime}, Pure: true},
-	"internal/parameters":        {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
+	"internal/parameters":        {Floor: 2, Peers: []string{"pkg/validate"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"internal/config":            {Floor: 2, Peers: []string{"internal/manifest"}, Never: []string{clientGo, controllerRuntime}},
 	"internal/manifest":          {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}},
 

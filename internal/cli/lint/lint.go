@@ -14,12 +14,12 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/lint"
 	"github.com/dra-steward/dra-steward/internal/manifest"
 	"github.com/dra-steward/dra-steward/internal/policyload"
+	"github.com/dra-steward/dra-steward/internal/quantity"
 	"github.com/dra-steward/dra-steward/internal/rulebook"
 	"github.com/dra-steward/dra-steward/internal/version"
 	"github.com/dra-steward/dra-steward/pkg/policy"
@@ -198,7 +198,7 @@ func (o lintOptions) linter(ctx context.Context, streams cmdutil.Streams, config
 	if !slices.Contains(severities, o.failOn) {
 		return l, fmt.Errorf("--fail-on %q: must be error or warning", o.failOn)
 	}
-	size, err := resource.ParseQuantity(o.maxSize)
+	size, err := quantity.Parse(o.maxSize)
 	if err != nil || size.Sign() <= 0 || size.CmpInt64(1<<30) > 0 {
 		return l, fmt.Errorf("--max-document-size %q: must be a number of bytes such as 64Mi, at most 1Gi", o.maxSize)
 	}

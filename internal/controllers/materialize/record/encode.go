@@ -186,14 +186,11 @@ func Decode(text string) (Originals, error) {
 		}
 		data = unpacked
 	}
-	if quantity.MayStall(data) {
-		return nil, errors.New("originals of patches: quantity out of range")
-	}
 	if err := bounded(data); err != nil {
 		return nil, err
 	}
 	var e encoded
-	if err := json.Unmarshal(data, &e); err != nil {
+	if err := quantity.Unmarshal(data, &e); err != nil {
 		return nil, fmt.Errorf("originals of patches: %w", err)
 	}
 	return e.originals()

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -117,14 +116,11 @@ func DecodeRecords(data []byte) (records []Record, err error) {
 }
 
 func decodeRecord(text []byte) (Record, error) {
-	if quantity.MayStall(text) {
-		return Record{}, errors.New("records of patches: quantity out of range")
-	}
 	if err := bounded(text); err != nil {
 		return Record{}, err
 	}
 	var e encodedRecord
-	if err := json.Unmarshal(text, &e); err != nil {
+	if err := quantity.Unmarshal(text, &e); err != nil {
 		return Record{}, fmt.Errorf("records of patches: %w", err)
 	}
 	originals, err := e.originals()

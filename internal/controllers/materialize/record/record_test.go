@@ -109,7 +109,7 @@ func TestUnreadableRecord(t *testing.T) {
 	for name, bad := range map[string]string{
 		"other text":  `else`,
 		"a long text": `{"driver":"` + strings.Repeat("d", 3000) + `"}`,
-		"a quantity":  `{"d":["1e-999999999"]}`,
+		"a quantity":  `{"d":["a"],"g":[{"n":"m","c":true,"o":{"c":{"value":"1e4194967296"}},"d":[0]}]}`,
 		"no device":   `{"d":[],"g":[{"d":[0]}]}`,
 	} {
 		data, _, err := packed.Lines([][]byte{[]byte(bad), []byte(good)}, 1<<20)
