@@ -209,8 +209,8 @@ func FuzzCheck(f *testing.F) {
 			if first != second {
 				t.Errorf("%s: first\n%s\nthen\n%s", driver, first, second)
 			}
-			unknown, fields, choices, values := l.Check(field.NewPath("parameters"), driver, parameters)
-			all := slices.Concat(unknown, fields, choices, values)
+			found := l.Check(field.NewPath("parameters"), driver, parameters)
+			all := slices.Concat(found.Unreadable, found.Kind, found.Fields, found.Choices, found.Values)
 			if len(all) > 3*17+1 {
 				t.Errorf("%s: %d errors", driver, len(all))
 			}

@@ -388,7 +388,7 @@ func parameters(configs walk.ConfigWalk, c Pass, which func(ParameterProblems) f
 		return nil
 	}
 	for at, config := range configs {
-		if config.Opaque == nil || len(config.Opaque.Parameters.Raw) > resourceapi.OpaqueParametersMaxLength {
+		if config.Opaque == nil || !c.Parameters.KnowsDriver(config.Opaque.Driver) {
 			continue
 		}
 		errs = append(errs, which(c.parametersOf(at.Child("opaque", "parameters"), config.Opaque))...)

@@ -64,6 +64,9 @@ type parameterKey struct{ at, driver, text string }
 
 // parametersOf checks parameters, once in a pass.
 func (p Pass) parametersOf(at *field.Path, of *resourceapi.OpaqueDeviceConfiguration) ParameterProblems {
+	if len(of.Parameters.Raw) > resourceapi.OpaqueParametersMaxLength {
+		return ParameterProblems{Unreadable: field.ErrorList{field.TooLong(at, "", resourceapi.OpaqueParametersMaxLength)}}
+	}
 	key := parameterKey{at.String(), of.Driver, string(of.Parameters.Raw)}
 	found, checked := p.parameters[key]
 	if !checked {
