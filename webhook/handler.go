@@ -1,9 +1,12 @@
 package webhook
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"time"
 
@@ -113,15 +116,35 @@ func (h handler) answer(ctx context.Context, req admission.Request, now time.Tim
 	})
 	if err != nil {
 		h.Log.Error(err, "cannot check a request", "kind", req.Kind, "namespace", req.Namespace, "name", req.Name, "uid", req.UID)
-		if mayPass(ctx) {
-			return h.Metrics.unchecked(h.endpoint, "error"), verdictErrored
+		wrong := h.redactError(ctx, err)
+		if mayPass(ctx) || req.SubResource == "status" || keeps(req) {
+			response := h.Metrics.unchecked(h.endpoint, "error")
+			response.Warnings = []string{named("not checked: "+wrong.Error(), ruleid.RequestError)}
+			return response, verdictErrored
 		}
-		return errored(h.redactError(ctx, err)), verdictErrored
+		return errored(wrong), verdictErrored
 	}
 	h.Metrics.count(answer)
 	h.Decisions.record(h.endpoint, req, answer)
 	addAnswer(span, answer)
 	return h.respond(ctx, req, answer)
+}
+
+// keeps reports whether an update changes nothing that is checked. Who takes a finalizer off an object that cannot be
+// read must not be stopped.
+func keeps(req admission.Request) bool {
+	type kept struct {
+		Metadata struct {
+			Labels      map[string]string `json:"labels"`
+			Annotations map[string]string `json:"annotations"`
+		} `json:"metadata"`
+		Spec json.RawMessage `json:"spec"`
+	}
+	var is, was kept
+	if req.Operation != admissionv1.Update || json.Unmarshal(req.Object.Raw, &is) != nil || json.Unmarshal(req.OldObject.Raw, &was) != nil {
+		return false
+	}
+	return len(is.Spec) > 0 && bytes.Equal(is.Spec, was.Spec) && maps.Equal(is.Metadata.Labels, was.Metadata.Labels) && maps.Equal(is.Metadata.Annotations, was.Metadata.Annotations)
 }
 
 // respond makes the response and its verdict of an answer.

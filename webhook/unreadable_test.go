@@ -84,6 +84,33 @@ func TestUnreadableParameters(t *testing.T) {
 	}
 }
 
+// TestUnreadableAndUnchanged: what cannot be read stops neither the release of a finalizer nor a status, and is denied if
+// anything else changes.
+func TestUnreadableAndUnchanged(t *testing.T) {
+	server := start(t, enforcing(t), nil)
+	stored := bytes.Replace(claim(1), []byte(`"exactly":{`), []byte(`"exactly":{"capacity":{"requests":{"a":"1e99999"}},`), 1)
+	held := bytes.Replace(stored, []byte(`"metadata":{`), []byte(`"metadata":{"finalizers":["example.com/a"],`), 1)
+	labelled := bytes.Replace(stored, []byte(`"metadata":{`), []byte(`"metadata":{"labels":{"a":"b"},`), 1)
+	changed := bytes.Replace(stored, []byte("1e99999"), []byte("1e99998"), 1)
+	status := update("ResourceClaim", stored, changed)
+	status.SubResource = "status"
+	for name, test := range map[string]struct {
+		req     *admissionv1.AdmissionRequest
+		allowed bool
+	}{
+		"finalizer": {update("ResourceClaim", held, stored), true}, "status": {status, true},
+		"label": {update("ResourceClaim", stored, labelled), false}, "spec": {update("ResourceClaim", stored, changed), false}, "creation": {create("ResourceClaim", stored), false},
+	} {
+		got := server.review(t, "/validate", by("jane", "team-a", test.req))
+		if got.Allowed != test.allowed || got.Allowed && (len(got.Warnings) != 1 || got.AuditAnnotations["unchecked"] != "error") {
+			t.Errorf("%s: %+v", name, got)
+		}
+		if !got.Allowed && !strings.Contains(got.Result.Message, "spec.devices.requests[0].exactly.capacity.requests[a]") {
+			t.Errorf("%s: %s", name, got.Result.Message)
+		}
+	}
+}
+
 // A ruleExample is an object of the rules' examples.
 type ruleExample struct {
 	from, kind string
@@ -286,7 +313,7 @@ func (w writer) spoil(object map[string]any) {
 		if inner, is := parameters[w.IntN(len(parameters))]["parameters"].(map[string]any); is && len(inner) > 0 { // parameters that are not empty may be right
 			inner["unreadable"] = bad
 		}
-	case n == 1 && at["deviceClassName"] != nil:
+	case n == 1 && at["deviceClassName"] != nil && at["capacity"] == nil:
 		at["capacity"] = map[string]any{"requests": map[string]any{"memory": bad}}
 	case n == 2:
 		if list, is := at["config"].([]any); is {
