@@ -149,7 +149,7 @@ func cases() int {
 	if os.Getenv("DRA_STEWARD_LONG") != "" {
 		return 100_000
 	}
-	return 1_000
+	return 200
 }
 
 // TestUnreadableAdmitsNothing: no object that is denied is admitted because something unreadable is added to it, and none

@@ -30,7 +30,7 @@ func TestCheck(t *testing.T) {
 		{"an unknown driver", "gpu.nvidia.org", `{"a": 1}`, ""},
 		{"a list", "gpu.nvidia.com", `[]`, "unreadable: parameters: Invalid value: must be a JSON object: the driver reads no other parameters"},
 		{"no JSON", "gpu.nvidia.com", `{`, "unreadable: parameters: Invalid value: cannot be read: unexpected end of JSON input"},
-		{"too deep", "gpu.nvidia.com", strings.Repeat(`{"a":`, 10_001) + "1" + strings.Repeat("}", 10_001), "unreadable: parameters: Invalid value: cannot be read: exceeded max depth"},
+		{"too deep", "gpu.nvidia.com", strings.Repeat(`{"a":`, 10_001) + "1" + strings.Repeat("}", 10_001), "unreadable: parameters: Invalid value: cannot be read: invalid character '{' exceeded max depth"},
 		{"a number that takes long", "gpu.nvidia.com", head + `"sharing": 1e-999999}`,
 			`unreadable: parameters.sharing: Invalid value: "1e-999999": cannot be read: must have an exponent between -999 and 999`},
 		{"a long number", "gpu.nvidia.com", head + `"sharing": 5, "x": 0.` + strings.Repeat("0", 100) + `1}`,

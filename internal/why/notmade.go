@@ -71,11 +71,16 @@ func exceeded() *regexp.Regexp {
 	return regexp.MustCompile(`exceeded quota: ([^,]+), requested: (\S+), used: (\S+), limited: (\S+)`)
 }
 
-// raise returns the command that raises a quota by what is requested.
+// raise returns the command that raises a quota by what is requested, "" if a number cannot be read: whoever writes events
+// can write any.
 func raise(namespace string, quota []string) string {
 	hard := map[string]string{}
-	used := amounts(quota[3])
-	for name, requested := range amounts(quota[2]) {
+	used, wrong := amounts(quota[3])
+	all, alsoWrong := amounts(quota[2])
+	if wrong != nil || alsoWrong != nil {
+		return ""
+	}
+	for name, requested := range all {
 		requested.Add(used[name])
 		hard[name] = requested.String()
 	}
@@ -83,15 +88,17 @@ func raise(namespace string, quota []string) string {
 }
 
 // amounts parses "name=quantity,name=quantity".
-func amounts(text string) map[string]resource.Quantity {
+func amounts(text string) (map[string]resource.Quantity, error) {
 	all := map[string]resource.Quantity{}
 	for part := range strings.SplitSeq(text, ",") {
 		name, value, _ := strings.Cut(part, "=")
-		if amount, err := quantity.Parse(value); err == nil {
-			all[name] = amount
+		amount, err := quantity.Parse(value)
+		if err != nil {
+			return nil, err
 		}
+		all[name] = amount
 	}
-	return all
+	return all, nil
 }
 
 // missing explains a claim that the pod names and that does not exist.

@@ -332,6 +332,10 @@ func longControlPlane() []step {
 			name: "long series of writes, apply and diff", dir: "test/envtest", env: []string{"DRA_STEWARD_LONG=1"},
 			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "./series"},
 		},
+		{
+			name: "100,000 unreadable and re-encoded writes", dir: ".", env: []string{"DRA_STEWARD_LONG=1"},
+			args: []string{"go", "test", "-json", "-count=1", "-timeout=60m", "-run=^TestUnreadableAdmitsNothing$", "./webhook"},
+		},
 		predictions("360 predictions of where pods land"),
 		predictions("72 predictions on 1.36", "DRA_STEWARD_KUBERNETES=1.36"),
 		predictions("52 predictions on 1.35", "DRA_STEWARD_KUBERNETES=1.35"),
