@@ -67,7 +67,7 @@ func Configured(c v1alpha1.StewardConfiguration) Thresholds {
 // An Excess is one thing that is too large.
 type Excess struct {
 	// What is devices, claims, pods, namespaces, percent (of the devices of the drivers), or
-	// evictions.
+	// evictions, if not all that began are counted.
 	What string
 	// Count is how much there is, Limit how much may be: of percent, both in percent.
 	Count, Limit int
@@ -77,6 +77,9 @@ type Excess struct {
 
 // String is such as "31 pods are more than the threshold of 20".
 func (e Excess) String() string {
+	if e.What == evictions {
+		return fmt.Sprintf("more began than are counted, which are %d rules and drains, and %d pods", MostStarts, MostPods)
+	}
 	than := "the threshold of"
 	if e.Acknowledged {
 		than = "the acknowledged"

@@ -30,10 +30,17 @@ const day = 24 * time.Hour
 // A Device is the name of a device.
 type Device struct{ Driver, Pool, Name string }
 
-// A Hit is what an eviction affects, by name. Nothing is listed twice.
+// A Pod is known by its UID: the pod of a StatefulSet that follows one that was evicted has the same name.
+type Pod struct {
+	types.NamespacedName
+	UID types.UID
+}
+
+// A Hit is what an eviction affects. Nothing is listed twice.
 type Hit struct {
-	Devices      []Device
-	Claims, Pods []types.NamespacedName
+	Devices []Device
+	Claims  []types.NamespacedName
+	Pods    []Pod
 	// Paced is true for a drain that evicts at no more than its default rate: one pod after the
 	// other, within PodDisruptionBudgets, until it is paused.
 	Paced bool
@@ -77,8 +84,11 @@ type Window struct {
 	Omitted time.Time
 }
 
-// MostStarts is how many evictions a window remembers.
-const MostStarts = 1000
+// MostStarts is how many evictions a window remembers, MostPods how many pods in all of them.
+const (
+	MostStarts = 1000
+	MostPods   = 100_000
+)
 
 // A Write is one that is to be checked for what it evicts.
 type Write struct {
@@ -130,7 +140,7 @@ func (w Window) Exceeds(now time.Time, hit Hit, acknowledged *Ceiling, starts []
 	}
 	sum.ahead = slices.ContainsFunc(recent, func(s Start) bool { return s.Time.After(now) })
 	if omits {
-		sum.Over = append(sum.Over, Excess{What: evictions, Count: MostStarts + 1, Limit: MostStarts})
+		sum.Over = append(sum.Over, Excess{What: evictions})
 	}
 	slices.SortStableFunc(sum.Others, func(a, b Start) int { return cmp.Compare(len(b.Hit.Pods), len(a.Hit.Pods)) })
 	return sum, true
@@ -271,12 +281,13 @@ func minutes(d time.Duration) string {
 
 // A union is what some evictions affect together.
 type union struct {
-	devices      map[Device]bool
-	claims, pods map[types.NamespacedName]bool
+	devices map[Device]bool
+	claims  map[types.NamespacedName]bool
+	pods    map[Pod]bool
 }
 
 func unionOf(starts []Start) union {
-	u := union{map[Device]bool{}, map[types.NamespacedName]bool{}, map[types.NamespacedName]bool{}}
+	u := union{map[Device]bool{}, map[types.NamespacedName]bool{}, map[Pod]bool{}}
 	for i := range starts {
 		u.add(starts[i].Hit)
 	}
@@ -298,7 +309,7 @@ func (u union) add(hit Hit) {
 // contains reports whether a hit adds neither a device nor a pod.
 func (u union) contains(hit Hit) bool {
 	return !slices.ContainsFunc(hit.Devices, func(d Device) bool { return !u.devices[d] }) &&
-		!slices.ContainsFunc(hit.Pods, func(p types.NamespacedName) bool { return !u.pods[p] })
+		!slices.ContainsFunc(hit.Pods, func(p Pod) bool { return !u.pods[p] })
 }
 
 func (u union) namespaces() map[string]bool {
@@ -347,7 +358,9 @@ func (u union) hit() Hit {
 			return cmp.Or(strings.Compare(a.Driver, b.Driver), strings.Compare(a.Pool, b.Pool), strings.Compare(a.Name, b.Name))
 		}),
 		Claims: slices.SortedFunc(maps.Keys(u.claims), names),
-		Pods:   slices.SortedFunc(maps.Keys(u.pods), names),
+		Pods: slices.SortedFunc(maps.Keys(u.pods), func(a, b Pod) int {
+			return cmp.Or(names(a.NamespacedName, b.NamespacedName), cmp.Compare(a.UID, b.UID))
+		}),
 	}
 }
 

@@ -18,7 +18,15 @@ func hit(driver string, from, to int) (h guard.Hit) {
 	for i := from; i < to; i++ {
 		name := types.NamespacedName{Namespace: "team", Name: fmt.Sprintf("%s-%03d", driver, i)}
 		h.Devices = append(h.Devices, guard.Device{Driver: driver, Pool: "p", Name: fmt.Sprint(i)})
-		h.Claims, h.Pods = append(h.Claims, name), append(h.Pods, name)
+		h.Claims, h.Pods = append(h.Claims, name), append(h.Pods, guard.Pod{NamespacedName: name, UID: "uid"})
+	}
+	return h
+}
+
+// named gives the pods other UIDs.
+func named(h guard.Hit, uid types.UID) guard.Hit {
+	for n := range h.Pods {
+		h.Pods[n].UID = uid
 	}
 	return h
 }
@@ -33,7 +41,7 @@ func TestWindow(t *testing.T) {
 	}}
 	namespaces := guard.Hit{}
 	for i := range 5 {
-		namespaces.Pods = append(namespaces.Pods, types.NamespacedName{Namespace: fmt.Sprint(i), Name: "p"})
+		namespaces.Pods = append(namespaces.Pods, guard.Pod{NamespacedName: types.NamespacedName{Namespace: fmt.Sprint(i), Name: "p"}})
 	}
 	for name, tt := range map[string]struct {
 		hit          guard.Hit
@@ -42,10 +50,11 @@ func TestWindow(t *testing.T) {
 		// want is what is too large, until when that is so.
 		want, until string
 	}{
-		"alone":                       {hit("a", 0, 90), "", nil, "", ""},
-		"within the thresholds":       {hit("a", 10, 20), "", []guard.Start{began("x", 0, hit("a", 0, 10))}, "", ""},
-		"too many pods":               {hit("a", 10, 21), "", []guard.Start{began("x", time.Minute, hit("a", 0, 10))}, "21 pods are more than the threshold of 20", "12:09"},
-		"the same pods":               {hit("a", 5, 15), "", []guard.Start{began("x", time.Minute, hit("a", 0, 10))}, "", ""},
+		"alone":                 {hit("a", 0, 90), "", nil, "", ""},
+		"within the thresholds": {hit("a", 10, 20), "", []guard.Start{began("x", 0, hit("a", 0, 10))}, "", ""},
+		"too many pods":         {hit("a", 10, 21), "", []guard.Start{began("x", time.Minute, hit("a", 0, 10))}, "21 pods are more than the threshold of 20", "12:09"},
+		"the same pods":         {hit("a", 5, 15), "", []guard.Start{began("x", time.Minute, hit("a", 0, 10))}, "", ""},
+		"pods that follow others under their names": {named(hit("a", 0, 11), "next"), "", []guard.Start{began("x", time.Minute, hit("a", 0, 10))}, "21 pods are more than the threshold of 20", "12:09"},
 		"it adds nothing":             {hit("a", 0, 5), "", []guard.Start{began("x", time.Minute, hit("a", 0, 80))}, "", ""},
 		"it affects nothing":          {guard.Hit{}, "", []guard.Start{began("x", time.Minute, hit("a", 0, 80))}, "", ""},
 		"before the window":           {hit("a", 10, 21), "", []guard.Start{began("x", 10*time.Minute, hit("a", 0, 10))}, "", ""},
@@ -112,7 +121,7 @@ func TestLaterBeginnings(t *testing.T) {
 	night := now.Add(10 * time.Hour)
 	pods := func(of string, count int) (hit guard.Hit) {
 		for n := range count {
-			hit.Pods = append(hit.Pods, types.NamespacedName{Namespace: of, Name: fmt.Sprint(n)})
+			hit.Pods = append(hit.Pods, guard.Pod{NamespacedName: types.NamespacedName{Namespace: of, Name: fmt.Sprint(n)}})
 		}
 		return hit
 	}

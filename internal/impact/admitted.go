@@ -122,17 +122,19 @@ func (a *admissions) stored(b beginning, to affected) {
 
 // starts returns what counts with a write of the caller: what a write affects at present, and after the time until it is
 // stored, what it affected and has left. Only the goroutine that decides calls it.
-func (a *admissions) starts(now time.Time, window time.Duration) (starts []guard.Start, omitted time.Time) {
+func (a *admissions) starts(writes string, now time.Time, window time.Duration) (starts []guard.Start, omitted time.Time) {
 	for _, b := range a.unstored(now) {
 		if now.Sub(b.at) >= window || b.due.After(now) {
 			continue
 		}
 		hit := b.affects()
 		switch {
-		case b.followed: // pods may leave before it is seen stored
-			b.affected.add(hit, b.at)
+		case b.followed || now.Sub(b.at) <= storedWithin: // pods may leave before it is seen stored
+			if b.object != writes {
+				b.affected.add(hit, b.at)
+			}
 			hit = b.affected.since(now, window).Without(guard.Hit{})
-		case now.Sub(b.at) > storedWithin:
+		default:
 			hit = b.affected.since(now, window).Without(hit)
 		}
 		starts = append(starts, guard.Start{Object: b.object, Time: begun(b.at, now), Hit: hit.Pace(b.perMinute, window)})

@@ -8,7 +8,6 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
@@ -102,7 +101,7 @@ func perMinute(object any) int {
 
 // begin is the eviction of an object from a time on.
 func (i *Estimator) begin(object any, at time.Time) beginning {
-	b := beginning{object: nameOf(object), at: at, affects: i.hits(object), uid: i.uid}
+	b := beginning{object: nameOf(object), at: at, affects: i.hits(object)}
 	if object, is := object.(metav1.Object); is {
 		b.generation = object.GetGeneration()
 	}
@@ -123,14 +122,6 @@ func (i *Estimator) begin(object any, at time.Time) beginning {
 		b.spec, b.perMinute = []any{object.Spec.Driver, object.Spec.Nodes, object.Spec.AtATime, object.Spec.PerLabel}, perMinute(object)
 	}
 	return b
-}
-
-// uid is that of a pod now, empty if there is none.
-func (i *Estimator) uid(name types.NamespacedName) types.UID {
-	if pod := i.Index.Pod(name.Namespace, name.Name); pod != nil {
-		return pod.UID
-	}
-	return ""
 }
 
 // hits returns what an object affects whenever it is asked; nothing while that cannot be
@@ -219,13 +210,14 @@ func (i *Estimator) changed(old, object any, now time.Time) {
 		}
 	case *v1alpha1.DeviceDrain:
 		before, _ := old.(*v1alpha1.DeviceDrain)
-		evicts, widens = guard.WidensDrain(nil, object), guard.WidensDrain(before, object) || opens(before, object)
+		evicts = guard.WidensDrain(nil, object) && object.Status.CompletionTime == nil
+		widens = evicts && (guard.WidensDrain(before, object) || opens(before, object))
 		if old == nil {
 			one.at = drainBegan(object, now)
 		} else {
 			one.before = evicted(object)
 		}
-		i.beginnings.wait(one, evicts && object.Status.CompletionTime == nil)
+		i.beginnings.wait(one, evicts)
 	default:
 		return
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"slices"
 	"sync"
 	"time"
 
@@ -48,8 +47,6 @@ type beginning struct {
 	windows []v1alpha1.Window
 	// due is the timeAdded of a rule that waits for it; zero for others.
 	due time.Time
-	// uid is that of a pod now, empty if there is none.
-	uid func(pod types.NamespacedName) types.UID
 	// drain is the object as it is stored, if it is a drain, and before how many pods it had evicted when it began.
 	drain  *v1alpha1.DeviceDrain
 	before int
@@ -65,13 +62,10 @@ type beginning struct {
 type evictionRecord struct {
 	beginning
 	affected affected
-	// first are the UIDs of the pods when they were affected first: one of the same name can follow.
-	first map[types.NamespacedName]types.UID
 	// ended is true once the object evicts no more. left are the pods and devices that it affected then and had not evicted
-	// from yet, the pods with their UIDs: others of their names came later.
+	// from yet.
 	ended bool
 	left  guard.Hit
-	pods  map[types.NamespacedName]types.UID
 	// unseen is how many pods a drain had evicted, since it began at unseenAt, that this process did not see. fresh is true until
 	// that is counted: a drain can be read before the pods.
 	unseen   int
@@ -111,8 +105,8 @@ func (b *beginnings) begin(one beginning) {
 		}
 	}
 	entry.beginning, entry.ended = one, false
-	entry.note(present)
-	entry.affected.add(one.admitted, one.at) // pods may have left since
+	b.note(entry, present)
+	b.note(entry, one.admitted) // pods may have left since
 	entry.admitted, entry.fresh = guard.Hit{}, entry.fresh || isNew
 }
 
@@ -130,7 +124,7 @@ func (b *beginnings) add(object string, at time.Time) *evictionRecord {
 	if b.all == nil {
 		b.all = map[string]*evictionRecord{}
 	}
-	entry := &evictionRecord{affected: newAffected(), first: map[types.NamespacedName]types.UID{}}
+	entry := &evictionRecord{affected: newAffected()}
 	b.all[object] = entry
 	return entry
 }
@@ -161,18 +155,16 @@ func (b *beginnings) end(one beginning) {
 		record.drain = one.drain
 	}
 	if !record.ended {
-		record.ended, record.left, record.pods = true, record.affects(), map[types.NamespacedName]types.UID{}
-		for _, pod := range record.left.Pods {
-			record.pods[pod] = record.uid(pod)
-		}
+		record.ended, record.left = true, record.affects()
 	}
 }
 
 // starts returns the evictions that began, each with what it has affected so far, and the writes of a caller that are
 // not stored yet: an eviction that goes on counts with the pods that left and those that will, one that ended with those
 // that left. None counts with more pods than its rate allows within
-// the window. omitted is when the last one began that is not among them.
-func (b *beginnings) starts(admitted *admissions, now time.Time, window time.Duration) (starts []guard.Start, omitted time.Time) {
+// the window. omitted is when the last one began that is not among them. Pods that came to the devices of the object that
+// is written now are not among those that it affected before: it may have been stopped meanwhile.
+func (b *beginnings) starts(admitted *admissions, writes string, now time.Time, window time.Duration) (starts []guard.Start, omitted time.Time) {
 	b.arrive(now)
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
@@ -181,12 +173,12 @@ func (b *beginnings) starts(admitted *admissions, now time.Time, window time.Dur
 		if now.Sub(record.at) >= window {
 			continue // counting it is costly, and it is not part of the sum
 		}
-		starts = append(starts, guard.Start{Object: record.object, Time: begun(record.at, now), Hit: record.hit(now, window)})
+		starts = append(starts, guard.Start{Object: record.object, Time: begun(record.at, now), Hit: b.hit(record, record.object == writes, now, window)})
 	}
 	if admitted == nil {
 		return starts, b.omitted
 	}
-	unstored, omitted := admitted.starts(now, window)
+	unstored, omitted := admitted.starts(writes, now, window)
 	if omitted.Before(b.omitted) {
 		omitted = b.omitted
 	}
@@ -202,42 +194,51 @@ func begun(at, now time.Time) time.Time {
 	return at
 }
 
-// note notes what an object affects.
-func (b *evictionRecord) note(present guard.Hit) {
-	b.affected.add(present, b.at)
-	for _, pod := range present.Pods {
-		if _, known := b.first[pod]; !known {
-			b.first[pod] = b.uid(pod)
+// note notes what an object affects, and that pods are left out for which there is no room.
+func (b *beginnings) note(record *evictionRecord, hit guard.Hit) {
+	more := 0
+	for _, pod := range hit.Pods {
+		if _, known := record.affected.pods[pod]; !known {
+			more++
 		}
 	}
-	if len(b.first) > len(b.affected.pods) {
-		maps.DeleteFunc(b.first, func(pod types.NamespacedName, _ types.UID) bool { return b.affected.pods[pod].IsZero() })
+	if more > 0 {
+		for _, one := range b.all {
+			more += len(one.affected.pods)
+		}
+		if more > guard.MostPods {
+			hit.Pods = nil
+			if record.at.After(b.omitted) {
+				b.omitted = record.at
+			}
+		}
 	}
+	record.affected.add(hit, record.at)
 }
 
-// hit is what an entry counts with.
-func (b *evictionRecord) hit(now time.Time, window time.Duration) guard.Hit {
-	present := b.affects()
+// hit is what an entry counts with; written says that its object is written now.
+func (b *beginnings) hit(record *evictionRecord, written bool, now time.Time, window time.Duration) guard.Hit {
+	present := record.affects()
 	var hit guard.Hit
-	if b.ended && !b.mixed {
-		spared := present.Without(present.Without(b.left))
-		spared.Pods = slices.DeleteFunc(spared.Pods, func(pod types.NamespacedName) bool { return b.uid(pod) != b.pods[pod] })
-		hit = b.affected.since(now, window).Without(spared)
+	if record.ended && !record.mixed {
+		hit = record.affected.since(now, window).Without(present.Without(present.Without(record.left)))
 	} else {
-		b.note(present)
-		hit = b.affected.since(now, window).Without(guard.Hit{})
+		if !written {
+			b.note(record, present)
+		}
+		hit = record.affected.since(now, window).Without(guard.Hit{})
 	}
-	missing := b.missing(hit, present)
-	if b.fresh {
-		b.unseen, b.unseenAt, b.fresh = max(missing, b.unseen), b.at, false
+	missing := record.missing(hit, present)
+	if record.fresh {
+		record.unseen, record.unseenAt, record.fresh = max(missing, record.unseen), record.at, false
 	}
-	if now.Sub(b.unseenAt) < window {
-		missing = max(missing, b.unseen)
+	if now.Sub(record.unseenAt) < window {
+		missing = max(missing, record.unseen)
 	}
 	for n := range min(missing, mostUnseen) {
-		hit.Pods = append(hit.Pods, types.NamespacedName{Name: fmt.Sprintf("%s/%d", b.drain.UID, n)}) // its namespace is not known
+		hit.Pods = append(hit.Pods, guard.Pod{UID: types.UID(fmt.Sprintf("%s/%d", record.drain.UID, n))}) // its namespace is not known
 	}
-	return hit.Pace(b.perMinute, window)
+	return hit.Pace(record.perMinute, window)
 }
 
 // mostUnseen is how many pods count at most that this process has not seen: more than any threshold allows.
@@ -252,16 +253,7 @@ func (b *evictionRecord) missing(known, present guard.Hit) int {
 	if count <= 0 {
 		return 0
 	}
-	still := map[types.NamespacedName]bool{}
-	for _, pod := range present.Pods {
-		still[pod] = b.first[pod] == b.uid(pod)
-	}
-	for _, pod := range known.Pods {
-		if !still[pod] {
-			count--
-		}
-	}
-	return max(count, 0)
+	return max(count-len(known.Without(present).Pods), 0)
 }
 
 // evicted is how many pods a drain has evicted.
@@ -274,7 +266,7 @@ func evicted(d *v1alpha1.DeviceDrain) int {
 func (b *evictionRecord) leaving(present guard.Hit) (count int) {
 	holds := map[types.UID]bool{}
 	for _, pod := range present.Pods {
-		holds[b.uid(pod)] = true
+		holds[pod.UID] = true
 	}
 	for _, pod := range b.drain.Status.Evicting {
 		if !holds[pod.UID] {
@@ -292,12 +284,13 @@ func (b *evictionRecord) leaving(present guard.Hit) (count int) {
 // affected are the devices, claims and pods that an object affects, each with the time of the
 // last beginning that affected it.
 type affected struct {
-	devices      map[guard.Device]time.Time
-	claims, pods map[types.NamespacedName]time.Time
+	devices map[guard.Device]time.Time
+	claims  map[types.NamespacedName]time.Time
+	pods    map[guard.Pod]time.Time
 }
 
 func newAffected() affected {
-	return affected{map[guard.Device]time.Time{}, map[types.NamespacedName]time.Time{}, map[types.NamespacedName]time.Time{}}
+	return affected{map[guard.Device]time.Time{}, map[types.NamespacedName]time.Time{}, map[guard.Pod]time.Time{}}
 }
 
 func (a affected) add(hit guard.Hit, at time.Time) {

@@ -236,12 +236,12 @@ func TestStoredMeanwhile(t *testing.T) {
 		}
 	})
 	for done := false; !done; {
-		starts, _ := b.starts(admitted, now, guard.DefaultWindow)
+		starts, _ := b.starts(admitted, "", now, guard.DefaultWindow)
 		if len(starts) != writes {
 			t.Errorf("%d writes are counted %d times", writes, len(starts))
 			break
 		}
-		unstored, _ := admitted.starts(now, guard.DefaultWindow)
+		unstored, _ := admitted.starts("", now, guard.DefaultWindow)
 		done = len(unstored) == 0
 	}
 	stored.Wait()
@@ -317,7 +317,7 @@ func TestStoredAgain(t *testing.T) {
 	i.changed(none, execute, time.Now())
 	i.changed(execute, again, time.Now())
 	pods := 0
-	starts, _ := i.beginnings.starts(i.beginnings.admitted.of("", time.Now()), time.Now(), guard.DefaultWindow)
+	starts, _ := i.beginnings.starts(i.beginnings.admitted.of("", time.Now()), "", time.Now(), guard.DefaultWindow)
 	for _, s := range starts {
 		pods += len(s.Hit.Pods)
 	}

@@ -25,9 +25,12 @@ type later struct {
 // are not stored yet, and those that begin when it does. A drain begins when it is written, and whenever one of its
 // windows opens; a rule when it is written, or at a later timeAdded.
 func (b *beginnings) begun(admitted *admissions, now time.Time, window time.Duration) guard.Begun {
-	counted := sync.OnceValues(func() ([]guard.Start, time.Time) { return b.starts(admitted, now, window) })
+	var counted func() ([]guard.Start, time.Time)
 	waits := sync.OnceValue(func() []later { return b.waits(admitted, now, window) })
 	return func(object string, at time.Time) ([]guard.Start, time.Time) {
+		if counted == nil { // only that of a write has admissions, and is asked about one object
+			counted = sync.OnceValues(func() ([]guard.Start, time.Time) { return b.starts(admitted, object, now, window) })
+		}
 		starts, omitted := counted()
 		all, waiting := slices.Clone(starts), waits()
 		if at.After(now) { // it counts then, though it counts now, too

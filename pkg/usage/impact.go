@@ -29,6 +29,8 @@ type Impact struct {
 	Namespaces []string `json:"namespaces"`
 	// Budgets are the PodDisruptionBudgets that select one of the pods.
 	Budgets []BudgetImpact `json:"budgets"`
+
+	uids []types.UID // of the pods
 }
 
 // A BudgetImpact is the effect on one PodDisruptionBudget.
@@ -127,6 +129,9 @@ func (i *Index) impact(devices iter.Seq[DeviceID], taint *resourceapi.DeviceTain
 		Tolerating: slices.SortedFunc(maps.Keys(tolerating), compareNames),
 		Pods:       slices.SortedFunc(maps.Keys(pods), compareNames),
 	}
+	for _, name := range impact.Pods {
+		impact.uids = append(impact.uids, pods[name].UID)
+	}
 	i.addNamespaces(&impact, pods)
 	return impact
 }
@@ -201,7 +206,10 @@ func (i Impact) Summary(published func(driver string) int) guard.Impact {
 
 // Hit is the impact for sums over evictions.
 func (i Impact) Hit() guard.Hit {
-	hit := guard.Hit{Claims: i.Claims, Pods: i.Pods}
+	hit := guard.Hit{Claims: i.Claims}
+	for n, uid := range i.uids {
+		hit.Pods = append(hit.Pods, guard.Pod{NamespacedName: i.Pods[n], UID: uid})
+	}
 	for _, id := range i.Devices {
 		hit.Devices = append(hit.Devices, guard.Device{Driver: id.Driver, Pool: id.Pool, Name: id.Device})
 	}

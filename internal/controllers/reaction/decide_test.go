@@ -80,7 +80,7 @@ func (w *world) input() reaction.Input {
 		Published: func(name v1alpha1.DeviceName) bool { _, is := w.devices[name]; return is },
 		Hit: func(name v1alpha1.DeviceName) (hit guard.Hit) {
 			for i := range w.pods[name] {
-				hit.Pods = append(hit.Pods, types.NamespacedName{Namespace: "team", Name: fmt.Sprint(name, "-", i)})
+				hit.Pods = append(hit.Pods, guard.Pod{NamespacedName: types.NamespacedName{Namespace: "team", Name: fmt.Sprint(name, "-", i)}})
 			}
 			hit.Devices = []guard.Device{{Driver: name.Driver, Pool: name.Pool, Name: name.Device}}
 			return hit
@@ -422,7 +422,7 @@ func TestNightOfOthers(t *testing.T) {
 				if at.Hour() == tt.hour {
 					others := guard.Start{Object: "DeviceDrain others", Time: at}
 					for n := range 40 {
-						others.Hit.Pods = append(others.Hit.Pods, types.NamespacedName{Namespace: "others", Name: fmt.Sprint(n)})
+						others.Hit.Pods = append(others.Hit.Pods, guard.Pod{NamespacedName: types.NamespacedName{Namespace: "others", Name: fmt.Sprint(n)}})
 					}
 					starts = append(starts, others)
 				}

@@ -84,7 +84,7 @@ func (m *model) input() Input {
 		for i := range n.consumers {
 			node.Hit.Devices = append(node.Hit.Devices, guard.Device{Driver: driver, Pool: name, Name: fmt.Sprint("gpu-", i)})
 			who := types.NamespacedName{Namespace: "team", Name: fmt.Sprintf("%s-%d", name, i)}
-			node.Hit.Claims, node.Hit.Pods = append(node.Hit.Claims, who), append(node.Hit.Pods, who)
+			node.Hit.Claims, node.Hit.Pods = append(node.Hit.Claims, who), append(node.Hit.Pods, guard.Pod{NamespacedName: who})
 		}
 		in.Nodes[name] = node
 	}
