@@ -67,8 +67,8 @@ type recordedPortion struct {
 	Weight int       `json:"weight,omitempty"`
 	Last   time.Time `json:"last"`
 	// Devices and Claims are those of the evicted pods. They are left out if a record has more than mostHashes.
-	Devices hashes `json:"devices,omitempty"`
-	Claims  hashes `json:"claims,omitempty"`
+	Devices hashes `json:"deviceHashes,omitempty"`
+	Claims  hashes `json:"claimHashes,omitempty"`
 }
 
 // A recordedPod is one that is about to be evicted.
@@ -79,15 +79,15 @@ type recordedPod struct {
 	// Causes are indexes into the Causes of a [journalRecord].
 	Causes []int `json:"causes"`
 	// Devices and Claims are those of its reasons.
-	Devices hashes `json:"devices,omitempty"`
-	Claims  hashes `json:"claims,omitempty"`
+	Devices hashes `json:"deviceHashes,omitempty"`
+	Claims  hashes `json:"claimHashes,omitempty"`
 }
 
 // mostRecorded is the maximum number of pods in a record, mostHashes that of the devices and claims of those that were
-// evicted: 128 KiB.
+// evicted: 256 KiB.
 const (
 	mostRecorded = 1000
-	mostHashes   = 1 << 15
+	mostHashes   = 1 << 14
 )
 
 // recordSpan is how long the pods of a record last at the maximum rate.
@@ -189,7 +189,7 @@ func (s *causeStats) record(ofNext map[cause]struct{}, now time.Time) (*journalR
 func within(portions map[string]recordedPortion, room int) int {
 	size := 0
 	for _, its := range portions {
-		size += (len(its.Devices) + len(its.Claims)) / 4
+		size += (len(its.Devices) + len(its.Claims)) / hashSize
 	}
 	if size <= room {
 		return room - size

@@ -100,6 +100,7 @@ func TestLargeJournal(t *testing.T) {
 // recordOf is a record of rules that have evicted one pod each.
 func recordOf(evicted int) []byte {
 	var record journalRecord
+	room := mostHashes
 	for i := range evicted {
 		namespace, last := fmt.Sprint("team-", i%100), bubbleStart.Add(time.Duration(i)*50123456*time.Nanosecond)
 		its := portion{pods: 1, last: last}
@@ -107,8 +108,10 @@ func recordOf(evicted int) []byte {
 			of.change(Reason{Device: DeviceID{Driver: "gpu.example.com", Pool: fmt.Sprint("node-", i/8), Device: fmt.Sprint("gpu-", i%8)},
 				Claim: types.NamespacedName{Namespace: namespace, Name: fmt.Sprint("train-", i)}}, +1)
 		}
+		portions := map[string]recordedPortion{namespace: its.record()}
+		room = within(portions, room)
 		record.Causes = append(record.Causes, recordedCause{
-			Rule: uuid.NewUUID(), Evicted: 1, Pods: 1, Namespaces: []string{namespace}, Portions: map[string]recordedPortion{namespace: its.record()}, Devices: 1, Claims: 1,
+			Rule: uuid.NewUUID(), Evicted: 1, Pods: 1, Namespaces: []string{namespace}, Portions: portions, Devices: 1, Claims: 1,
 			Drivers: []string{"gpu.example.com"}, Last: last,
 		})
 	}

@@ -1,11 +1,11 @@
 package evictor
 
 import (
-	"encoding/binary"
-	"hash/fnv"
+	"crypto/sha256"
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dra-steward/dra-steward/internal/guard"
@@ -42,16 +42,16 @@ type impact struct{ devices, claims distinct }
 
 func (i *impact) change(r Reason, by int) {
 	i.devices.change(hashOf(r.Device.Driver, r.Device.Pool, r.Device.Device), by)
-	i.claims.change(hashOf(r.Claim.Namespace, r.Claim.Name), by)
+	i.claims.change(hashOf(r.Claim.Namespace, r.Claim.Name, string(r.ClaimUID)), by)
 }
 
 // recall adds what a record has.
 func (i *impact) recall(devices, claims hashes) {
-	for hash := range devices.all() {
-		i.devices.change(hash, +1)
+	for value := range devices.all() {
+		i.devices.change(value, +1)
 	}
-	for hash := range claims.all() {
-		i.claims.change(hash, +1)
+	for value := range claims.all() {
+		i.claims.change(value, +1)
 	}
 }
 
@@ -221,34 +221,38 @@ func change[K comparable](counts map[K]int, key K, by int) {
 }
 
 // distinct counts different values by their hashes. The zero value is empty.
-type distinct struct{ times map[uint32]int }
+type distinct struct{ times map[hash]int }
 
 func (d *distinct) count() int { return len(d.times) }
 
 // change adds (+1) or removes (-1) a value.
-func (d *distinct) change(hash uint32, by int) {
+func (d *distinct) change(value hash, by int) {
 	if d.times == nil {
-		d.times = map[uint32]int{}
+		d.times = map[hash]int{}
 	}
-	change(d.times, hash, by)
+	change(d.times, value, by)
 }
 
 // hashes are the values in the order of their hashes.
 func (d *distinct) hashes() (all hashes) {
-	for _, hash := range slices.Sorted(maps.Keys(d.times)) {
-		all = binary.BigEndian.AppendUint32(all, hash)
+	for _, value := range slices.SortedFunc(maps.Keys(d.times), func(a, b hash) int { return strings.Compare(string(a[:]), string(b[:])) }) {
+		all = append(all, value[:]...)
 	}
 	return all
 }
 
-// hashes are values, four bytes each, which takes little room in a record. Of 40,000 values, two have the same hash by chance
-// in one of five cases.
+// A hash stands for a value. Tenants and drivers choose names, so it is one for which they cannot find two values.
+type hash [hashSize]byte
+
+const hashSize = 16
+
+// hashes are values, one after the other, which takes little room in a record.
 type hashes []byte
 
-func (h hashes) all() iter.Seq[uint32] {
-	return func(yield func(uint32) bool) {
-		for len(h) >= 4 && yield(binary.BigEndian.Uint32(h)) {
-			h = h[4:]
+func (h hashes) all() iter.Seq[hash] {
+	return func(yield func(hash) bool) {
+		for len(h) >= hashSize && yield(hash(h[:hashSize])) {
+			h = h[hashSize:]
 		}
 	}
 }
@@ -257,18 +261,19 @@ func (h hashes) all() iter.Seq[uint32] {
 func (h hashes) with(others hashes) hashes {
 	var all distinct
 	for _, some := range []hashes{h, others} {
-		for hash := range some.all() {
-			all.change(hash, +1)
+		for value := range some.all() {
+			all.change(value, +1)
 		}
 	}
 	return all.hashes()
 }
 
 // hashOf is the same in every process.
-func hashOf(parts ...string) uint32 {
-	h := fnv.New32a()
+func hashOf(parts ...string) hash {
+	var text []byte
 	for _, part := range parts {
-		_, _ = h.Write(append([]byte(part), 0)) // never fails
+		text = append(append(text, part...), 0)
 	}
-	return h.Sum32()
+	sum := sha256.Sum256(text)
+	return hash(sum[:hashSize])
 }
