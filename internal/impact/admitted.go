@@ -120,8 +120,9 @@ func (a *admissions) stored(b beginning, to affected) {
 	}
 }
 
-// starts returns what counts with a write of the caller: what a write affects at present, and after the time until it is
-// stored, what it affected and has left. Only the goroutine that decides calls it.
+// starts returns what counts with a write of the caller: what a write affects at present and what has left, and after the time
+// until it is stored, what has left. Pods that came to the devices of the object that is written now do not count: it may have
+// been stopped meanwhile. Only the goroutine that decides calls it.
 func (a *admissions) starts(writes string, now time.Time, window time.Duration) (starts []guard.Start, omitted time.Time) {
 	for _, b := range a.unstored(now) {
 		if now.Sub(b.at) >= window || b.due.After(now) {
