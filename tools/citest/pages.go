@@ -36,6 +36,10 @@ func renderPages(root string) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	attacks, err := readTable(filepath.Join(root, "test/results/thresholds.tsv"), "attack", "pods evicted", "promise", "reason")
+	if err != nil {
+		return nil, err
+	}
 	steps, err := suite("long", root)
 	if err != nil {
 		return nil, err
@@ -45,6 +49,7 @@ func renderPages(root string) (map[string]string, error) {
 		pageTable{"test/results/README.md", "parts", r.partTable(steps)},
 		pageTable{"test/results/README.md", "flakes", flakeTable(runs)},
 		pageTable{"docs/compatibility.md", "features", r.matrix()},
+		pageTable{"docs/taints.md", "thresholds", markdown(attacks.columns, attacks.rows)},
 	) {
 		file := filepath.Join(root, one.page)
 		text, read := pages[file]

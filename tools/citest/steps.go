@@ -277,6 +277,7 @@ func campaigns(modules []string) (steps []step) {
 		{".", "histories of patches in slices", "10m", "^TestHistories$", "./internal/controllers/materialize/record"},
 		{tracking, "tracker compared with that of kube-scheduler", "50m", "^TestDifferential$", "."},
 		{"test/envtest", "hostile tenants", "10m", "", "./hostile"},
+		{"test/envtest", "attacks on the thresholds", "10m", "^TestThresholds$", "./guard"},
 		{"test/envtest", "evictions with kills", "50m", "", "./eviction/campaign"},
 		{"test/envtest", "patches in slices with kills", "50m", "", "./materialize/campaign"},
 	} {

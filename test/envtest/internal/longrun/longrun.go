@@ -143,3 +143,36 @@ func load() string {
 	}
 	return "unknown"
 }
+
+// A Table has one row for each case of a campaign. A run replaces all of it.
+type Table struct {
+	name string
+	rows [][]any
+}
+
+// NewTable returns a table of test/results with these columns.
+func NewTable(name string, columns ...any) *Table { return &Table{name, [][]any{columns}} }
+
+// Add adds a row.
+func (b *Table) Add(values ...any) { b.rows = append(b.rows, values) }
+
+// Write replaces the file, if that is wanted.
+func (b *Table) Write(t *testing.T) {
+	t.Helper()
+	if os.Getenv(recordVariable) == "" {
+		return
+	}
+	var text strings.Builder
+	for _, row := range b.rows {
+		for n, value := range row {
+			if n > 0 {
+				text.WriteByte('\t')
+			}
+			fmt.Fprint(&text, value)
+		}
+		text.WriteByte('\n')
+	}
+	if err := os.WriteFile(filepath.Join(git(t, ".", "rev-parse", "--show-toplevel"), "test/results", b.name), []byte(text.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
