@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/retry"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/test/envtest/guard"
@@ -316,13 +317,17 @@ func (s *siege) effect(name, how, effect string) bool {
 	var err error
 	switch how {
 	case "update":
-		var rule *unstructured.Unstructured
-		if rule, err = s.rules.Get(s.Context(), name, metav1.GetOptions{}); err == nil {
-			err = unstructured.SetNestedField(rule.Object, effect, "spec", "taint", "effect")
-			if err == nil {
-				_, err = s.rules.Update(s.Context(), rule, metav1.UpdateOptions{})
+		err = retry.RetryOnConflict(retry.DefaultRetry, func() error { // its status is written, too
+			rule, err := s.rules.Get(s.Context(), name, metav1.GetOptions{})
+			if err != nil {
+				return err
 			}
-		}
+			if err := unstructured.SetNestedField(rule.Object, effect, "spec", "taint", "effect"); err != nil {
+				return err
+			}
+			_, err = s.rules.Update(s.Context(), rule, metav1.UpdateOptions{})
+			return err
+		})
 	case "json":
 		_, err = s.rules.Patch(s.Context(), name, types.JSONPatchType, []byte(fmt.Sprintf(`[{"op": "replace", "path": "/spec/taint/effect", "value": %q}]`, effect)), metav1.PatchOptions{})
 	case "strategic":
