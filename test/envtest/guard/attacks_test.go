@@ -1,7 +1,6 @@
 package guard_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"sync"
@@ -16,12 +15,6 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/test/chart/controller"
 )
-
-// running waits until so many pods of the workload hold devices.
-func (s *siege) running(pods int) {
-	s.Helper()
-	eventually(s.T, "the pods run again", func(ctx context.Context) (bool, error) { return len(s.held()) == pods, nil })
-}
 
 func atOnce(s *siege) {
 	s.workload("", 50)
@@ -205,7 +198,7 @@ func recreated(s *siege) {
 				{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "forged", UID: types.UID(s.name)}}}, Spec: s.podSpec()}
 			_, _ = s.c.CoreV1().Pods(s.name).Create(s.Context(), pod, metav1.CreateOptions{}) // the others have not left
 		}
-		s.running(threshold / 2)
+		s.seen(threshold / 2)
 	}
 }
 

@@ -242,16 +242,21 @@ func (s *siege) shared(pods int) {
 // seen waits until the guard counts so many pods on the pool.
 func (s *siege) seen(pods int) {
 	s.Helper()
+	if last, seen := s.back(pods); !seen {
+		s.Fatalf("the guard has not seen %d pods: %s", pods, last)
+	}
+}
+
+// back waits for the same, and reports whether it came: a Job waits for minutes before it replaces many pods.
+func (s *siege) back(pods int) (last string, seen bool) {
+	s.Helper()
 	probe := s.rule("probe", "", "NoExecute", "pods<=0")
-	last := ""
 	err := wait.PollUntilContextTimeout(s.Context(), 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		_, err := s.rules.Create(ctx, probe, notStored)
 		last = fmt.Sprint(err)
 		return strings.Contains(last, fmt.Sprintf("hits %d pods", pods)) || pods == 1 && strings.Contains(last, "hits 1 pod"), nil
 	})
-	if err != nil {
-		s.Fatalf("the guard has not seen %d pods: %s", pods, last)
-	}
+	return last, err == nil
 }
 
 // settle waits until no further pod is evicted.

@@ -41,7 +41,9 @@ func toggled(kind, how string) func(s *siege) {
 			}
 			s.leaves(before + threshold)
 			s.effect("toggled", how, preview())
-			s.seen(threshold)
+			if _, back := s.back(threshold); !back {
+				return
+			}
 		}
 	}
 }
@@ -64,7 +66,7 @@ func followed(pods int, name func(round, n int) string, after func(s *siege, nam
 			if admitted == 0 {
 				return
 			}
-			s.running(pods)
+			s.seen(pods) // none is to land on a device whose rule kube-scheduler has not seen
 		}
 	}
 }
