@@ -58,7 +58,7 @@ const siegeDevices = 128
 func newSiege(t *testing.T, number int, window string) *siege {
 	t.Helper()
 	s := &siege{T: t, name: fmt.Sprintf("siege-%02d", number), driver: fmt.Sprintf("siege-%02d.example.com", number), evicted: map[types.UID]time.Time{}, log: &proc.Log{}}
-	s.values = map[string]any{"mode": "enforce", "policies": map[string]any{"modes": map[string]any{"DRA-RULE-003": "warn"}}, "guard": map[string]any{"thresholds": map[string]any{"pods": threshold, "percent": 100}}}
+	s.values = map[string]any{"mode": "enforce", "policies": map[string]any{"modes": map[string]any{"DRA-RULE-003": "warn", "DRA-RULE-005": "warn"}}, "guard": map[string]any{"thresholds": map[string]any{"pods": threshold, "percent": 100}}}
 	if window != "" {
 		s.values["guard"].(map[string]any)["window"] = window
 	}
