@@ -185,6 +185,9 @@ func TestSuites(t *testing.T) {
 	if want := "cd test/envtest && DRA_STEWARD_CAMPAIGN=10m go test -count=1 -timeout=60m ./hostile"; !slices.ContainsFunc(steps, func(s step) bool { return s.String() == want }) {
 		t.Errorf("no long step is %q", want)
 	}
+	if want := "cd test/envtest && DRA_STEWARD_CAMPAIGN=10m go test -count=1 -timeout=60m -run=^TestThresholds$ ./guard"; !slices.ContainsFunc(steps, func(s step) bool { return s.String() == want }) {
+		t.Errorf("no long step is %q", want)
+	}
 	if want := "cd test/envtest && DRA_STEWARD_CAMPAIGN=50m go test -count=1 -timeout=60m ./eviction/campaign"; !slices.ContainsFunc(steps, func(s step) bool { return s.String() == want }) {
 		t.Errorf("no long step is %q", want)
 	}
