@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	dracel "k8s.io/dynamic-resource-allocation/cel"
 	"k8s.io/dynamic-resource-allocation/structured"
 
 	"github.com/dra-steward/dra-steward/internal/gates"
@@ -125,7 +124,7 @@ type survey struct {
 	features structured.Features
 	devices  []*device
 	held     holdings
-	cache    *dracel.Cache
+	cache    *placement.Cache
 	// ofDriver are the results of expressions that depend on the driver only.
 	ofDriver map[driverExpression]bool
 	// solved are packings by their keys, work how many comparisons are left.

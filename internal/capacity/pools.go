@@ -2,15 +2,16 @@ package capacity
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	dracel "k8s.io/dynamic-resource-allocation/cel"
 
 	"github.com/dra-steward/dra-steward/internal/placement"
+	"github.com/dra-steward/dra-steward/internal/selector"
 )
 
 // A pool is the newest generation of one.
@@ -234,12 +235,15 @@ func driverOnly(expression string) bool {
 // inClass reports whether a class selects a device. The error is that of an expression: the
 // scheduler stops at it.
 func (s *survey) inClass(ctx context.Context, class *resourceapi.DeviceClass, driver string, d *resourceapi.Device) (bool, error) {
-	for i, selector := range class.Spec.Selectors {
-		if selector.CEL == nil {
+	for i, one := range class.Spec.Selectors {
+		if one.CEL == nil {
 			return false, fmt.Errorf("DeviceClass %s: selector %d has no expression", class.Name, i)
 		}
-		matches, err := s.matches(ctx, selector.CEL.Expression, driver, d)
-		if err != nil {
+		matches, err := s.matches(ctx, one.CEL.Expression, driver, d)
+		switch {
+		case errors.Is(err, selector.ErrTooExpensive):
+			return false, fmt.Errorf("DeviceClass %s: selector %d cannot be evaluated on device %s: %w", class.Name, i, d.Name, err)
+		case err != nil:
 			return false, fmt.Errorf("DeviceClass %s: selector %d fails on device %s, and kube-scheduler stops there: %w", class.Name, i, d.Name, err)
 		}
 		if !matches {
@@ -256,12 +260,13 @@ func (s *survey) matches(ctx context.Context, expression, driver string, d *reso
 		return matches, nil
 	}
 	compiled := s.cache.GetOrCompile(expression)
-	if compiled.Error != nil {
+	switch {
+	case selector.TooExpensive(compiled):
+		return false, fmt.Errorf("%w: %s", selector.ErrTooExpensive, compiled.Error.Detail)
+	case compiled.Error != nil:
 		return false, fmt.Errorf("it does not compile: %s", compiled.Error.Detail)
 	}
-	matches, _, err := compiled.DeviceMatches(ctx, dracel.Device{
-		Driver: driver, AllowMultipleAllocations: d.AllowMultipleAllocations, Attributes: d.Attributes, Capacity: d.Capacity,
-	})
+	matches, _, err := compiled.DeviceMatches(ctx, placement.DeviceOf(driver, d))
 	if err == nil && driverOnly(expression) {
 		s.ofDriver[key] = matches
 	}

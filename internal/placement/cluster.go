@@ -58,7 +58,7 @@ func (c Cluster) Begin() *Simulation {
 	}
 	s := &Simulation{
 		slices: seen, claims: map[types.NamespacedName]*resourceapi.ResourceClaim{}, templates: map[types.NamespacedName]*resourceapi.ResourceClaimTemplate{},
-		groups: map[types.NamespacedName]*schedulingapi.PodGroup{}, pods: map[types.UID]*corev1.Pod{}, misses: map[string]*misses{}, slow: map[string]bool{}, most: cmp.Or(c.Steps, kindSteps),
+		groups: map[types.NamespacedName]*schedulingapi.PodGroup{}, pods: map[types.UID]*corev1.Pod{}, misses: map[string]*misses{}, slow: map[string]Reason{}, most: cmp.Or(c.Steps, kindSteps),
 		devices: Allocator{Features: features, State: Allocated(slices.Values(c.Claims), features), Classes: Classes{c.View}, Slices: ByNode(seen), Cache: NewCache(features)},
 		classes: extendedClasses(c.View),
 	}

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,15 +12,11 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/sets"
-	dracel "k8s.io/dynamic-resource-allocation/cel"
 	"k8s.io/dynamic-resource-allocation/structured"
 
 	"github.com/dra-steward/dra-steward/internal/gates"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 )
-
-// celEntries bounds how many compiled expressions are remembered.
-const celEntries = 1000
 
 // Seen returns the slices as a scheduler sees them: as the API server has them, with the
 // taints of rules; or with ResourceSlicePatches, which the stock kube-scheduler does not apply.
@@ -177,13 +174,6 @@ func (c Classes) Get(name string) (*resourceapi.DeviceClass, error) {
 	return nil, apierrors.NewNotFound(resourceapi.Resource("deviceclasses"), name)
 }
 
-// NewCache returns a cache of compiled expressions.
-func NewCache(features structured.Features) *dracel.Cache {
-	return dracel.NewCache(celEntries, dracel.Features{
-		EnableConsumableCapacity: features.ConsumableCapacity, EnableListTypeAttributes: features.ListTypeAttributes,
-	})
-}
-
 // Known are the gates, or if they were not read the defaults of the newest Kubernetes that
 // is supported.
 func Known(read gates.Gates) gates.Gates {
@@ -201,7 +191,7 @@ type Allocator struct {
 	Classes structured.DeviceClassLister
 	// Slices returns those for a node.
 	Slices func(node string) []*resourceapi.ResourceSlice
-	Cache  *dracel.Cache
+	Cache  *Cache
 	// Steps are how many are left for searches with the allocator; nil is ManySteps for each.
 	Steps *int
 }
@@ -261,15 +251,20 @@ func (s steps) Err() error {
 }
 
 // On returns an allocation for each claim, or none and the message of the allocator, which is
-// usually empty. An error that wraps ErrStops is about the claims, not about the node; ErrSlow is about both.
+// usually empty. An error that wraps ErrStops is about the claims, not about the node; ErrSlow is about both, or about
+// a selector that is too expensive to evaluate.
 func (a Allocator) On(ctx context.Context, node *corev1.Node, claims []*resourceapi.ResourceClaim) (results []resourceapi.AllocationResult, message string, _ error) {
-	allocator, err := structured.NewAllocator(ctx, a.Features, a.State, a.Classes, a.Slices(node.Name), a.Cache)
+	offered := a.Slices(node.Name)
+	allocator, err := structured.NewAllocator(ctx, a.Features, a.State, a.Classes, offered, a.Cache.allocator)
 	if err != nil {
 		return nil, "", fmt.Errorf("allocator of kube-scheduler: %w", err)
 	}
 	left := a.Steps
 	if left == nil {
 		left = new(ManySteps)
+	}
+	if err := a.checkSelectors(ctx, claims, offered, left); err != nil {
+		return nil, "", cmp.Or(ctx.Err(), err)
 	}
 	results, err = allocator.Allocate(steps{ctx, left}, node, claims)
 	switch {

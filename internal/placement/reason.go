@@ -34,7 +34,7 @@ const (
 	ClaimInUse Kind = "ClaimInUse"
 	// SelectorError: a selector fails, and kube-scheduler stops.
 	SelectorError Kind = "SelectorError"
-	// Slow: the search for devices takes too long.
+	// Slow: the search for devices, or a selector, takes too long.
 	Slow Kind = "Slow"
 	// TooLarge: the pod or a claim is larger than is read.
 	TooLarge Kind = "TooLarge"
@@ -161,9 +161,6 @@ func kindOf(pod *corev1.Pod, needs *needs) string {
 	sum := sha256.Sum256(key) // tenants write what is in it
 	return string(sum[:])
 }
-
-// tooSlow is the reason of pods for which the search for devices takes too long.
-func tooSlow() Reason { return Reason{Kind: Slow, Message: ErrSlow.Error()} }
 
 // reason is why no node is suitable: of the nodes that come closest.
 func (m *misses) reason(s *Simulation) Reason {

@@ -33,7 +33,7 @@ type Simulation struct {
 	misses map[string]*misses
 	// slow are the kinds of pods for which the search for devices takes too long. slowNamed counts those that name
 	// their node.
-	slow      map[string]bool
+	slow      map[string]Reason
 	slowNamed int
 	// dear counts the searches for what is in the way that used all their steps.
 	dear int
@@ -152,8 +152,8 @@ func (s *Simulation) Fits(ctx context.Context, pod *corev1.Pod) (Result, error) 
 		return r, nil
 	}
 	key, left := kindOf(pod, needs), s.steps(pod)
-	if s.slow[key] {
-		r.Reason = tooSlow()
+	if known, is := s.slow[key]; is {
+		r.Reason = known
 		return r, nil
 	}
 	seen := s.missesOf(key)
@@ -197,7 +197,8 @@ func (s *Simulation) ended(err error, kind string, r *Result) error {
 	case errors.Is(err, ErrStops):
 		r.Reason = Reason{Kind: SelectorError, Message: err.Error()}
 	case errors.Is(err, ErrSlow):
-		s.slow[kind], r.Reason = true, tooSlow()
+		r.Reason = Reason{Kind: Slow, Message: err.Error()}
+		s.slow[kind] = r.Reason
 		if r.Pod.Spec.NodeName != "" {
 			s.slowNamed++
 		}

@@ -19,8 +19,6 @@ import (
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	apiservercel "k8s.io/apiserver/pkg/cel"
 	dracel "k8s.io/dynamic-resource-allocation/cel"
-
-	"github.com/dra-steward/dra-steward/internal/sizedcache"
 )
 
 // ErrTooExpensive is the error of an expression that would take too long: its value is
@@ -65,34 +63,6 @@ const tooExpensive = "cannot be checked: too expensive to compile: "
 // TooExpensive reports whether an expression was not compiled because that takes too long.
 func TooExpensive(result dracel.CompilationResult) bool {
 	return result.Error != nil && strings.HasPrefix(result.Error.Detail, tooExpensive)
-}
-
-// A Cache remembers compiled expressions. Several goroutines may use it.
-type Cache struct {
-	compiler Compiler
-	programs *sizedcache.Cache[string, dracel.CompilationResult]
-}
-
-const (
-	cacheBytes = 16 << 20
-	// ProgramBytes is about what a compiled program takes for each byte of its expression, and
-	// ProgramLeast what it takes at least.
-	ProgramBytes, ProgramLeast = 32, 8 << 10
-)
-
-// NewCache returns an empty cache.
-func NewCache(features dracel.Features) *Cache {
-	return &Cache{Compiler{Features: features}, sizedcache.New[string, dracel.CompilationResult](cacheBytes)}
-}
-
-// GetOrCompile returns a compiled expression. Its cost is not estimated.
-func (c *Cache) GetOrCompile(expression string) dracel.CompilationResult {
-	if known, ok := c.programs.Get(expression); ok {
-		return known
-	}
-	result := c.compiler.Compile(expression, dracel.Options{DisableCostEstimation: true})
-	c.programs.Add(expression, result, int64(ProgramLeast+ProgramBytes*len(expression)))
-	return result
 }
 
 // A program evaluates an expression. It is made when it is used first: to check an expression

@@ -30,7 +30,7 @@ func (q *question) verdict(ctx context.Context, report *Explanation) error {
 		return nil
 	}
 	report.Message = found.message
-	if report.Message == placement.ErrSlow.Error() {
+	if strings.HasPrefix(report.Message, placement.ErrSlow.Error()) {
 		return nil
 	}
 	if len(q.others) > 0 && report.Message == "" {

@@ -41,7 +41,7 @@ func (q *question) causes(ctx context.Context, report *Explanation) []Cause {
 	if slices.ContainsFunc(all, func(c Cause) bool { return c.Kind == ClassMissing }) {
 		return all
 	}
-	if report.Message == placement.ErrSlow.Error() { // with a change as well
+	if strings.HasPrefix(report.Message, placement.ErrSlow.Error()) { // with a change as well
 		return append(all, Cause{Kind: Combination, Claim: q.claim.Name, Message: report.Message})
 	}
 	all = append(all, q.changes(ctx, report)...)

@@ -2,6 +2,7 @@ package why
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -9,10 +10,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	dracel "k8s.io/dynamic-resource-allocation/cel"
 
 	"github.com/dra-steward/dra-steward/internal/manifest"
 	"github.com/dra-steward/dra-steward/internal/placement"
+	"github.com/dra-steward/dra-steward/internal/selector"
 	"github.com/dra-steward/dra-steward/pkg/toleration"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/pkg/usage"
@@ -206,12 +207,16 @@ func (q *question) selects(ctx context.Context, selectors []resourceapi.DeviceSe
 			return false, true, fmt.Sprintf("selector %d has no expression", i)
 		}
 		compiled := q.cache.GetOrCompile(s.CEL.Expression)
+		if selector.TooExpensive(compiled) {
+			return false, true, fmt.Sprintf("selector %d %s: %s", i, compiled.Error.Detail, s.CEL.Expression)
+		}
 		if compiled.Error != nil {
 			return false, true, fmt.Sprintf("selector %d does not compile: %s: %s", i, s.CEL.Expression, compiled.Error.Detail)
 		}
-		matches, _, err := compiled.DeviceMatches(ctx, dracel.Device{
-			Driver: driver, AllowMultipleAllocations: device.AllowMultipleAllocations, Attributes: device.Attributes, Capacity: device.Capacity,
-		})
+		matches, _, err := compiled.DeviceMatches(ctx, placement.DeviceOf(driver, device))
+		if errors.Is(err, selector.ErrTooExpensive) {
+			return false, true, fmt.Sprintf("selector %d cannot be evaluated: %s: %v", i, s.CEL.Expression, err)
+		}
 		if err != nil {
 			return false, true, fmt.Sprintf("selector %d fails, and kube-scheduler stops there: %s: %v", i, s.CEL.Expression, err)
 		}

@@ -12,7 +12,6 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	schedulingapi "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	dracel "k8s.io/dynamic-resource-allocation/cel"
 	"k8s.io/dynamic-resource-allocation/structured"
 
 	"github.com/dra-steward/dra-steward/internal/gates"
@@ -165,7 +164,7 @@ type question struct {
 	holders map[usage.DeviceID]*resourceapi.ResourceClaim
 	// users are the claims that have a device or a share of it.
 	users map[usage.DeviceID][]*resourceapi.ResourceClaim
-	cache *dracel.Cache
+	cache *placement.Cache
 	// features are what the allocator uses.
 	features structured.Features
 }

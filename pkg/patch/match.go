@@ -3,6 +3,7 @@ package patch
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math/bits"
 	"reflect"
@@ -12,6 +13,8 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	resourceapi "k8s.io/api/resource/v1"
 	dracel "k8s.io/dynamic-resource-allocation/cel"
+
+	selectorcel "github.com/dra-steward/dra-steward/internal/selector"
 )
 
 // MaxCost bounds what all expressions of a filter together, those of its class
@@ -261,7 +264,7 @@ func (p *program) view(driver string, device *resourceapi.Device) (v view) {
 	return v
 }
 
-// evaluate needs no context to be cancelled by: the limit of cost bounds its time.
+// evaluate needs no context to be cancelled by: the limits of cost and of work bound its time.
 func (p *program) evaluate(v view) (verdict uint32, failure string) {
 	if v.err != nil {
 		return failed, v.err.Error()
@@ -276,7 +279,10 @@ func (p *program) evaluate(v view) (verdict uint32, failure string) {
 	case matches:
 		verdict = yes
 	}
-	if details != nil && details.ActualCost() != nil {
+	switch {
+	case errors.Is(err, selectorcel.ErrTooExpensive):
+		verdict += states * MaxCost
+	case details != nil && details.ActualCost() != nil:
 		verdict += states * uint32(min(*details.ActualCost(), MaxCost))
 	}
 	return verdict, failure

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/quantity"
+	selectorcel "github.com/dra-steward/dra-steward/internal/selector"
 )
 
 // A Set is all patches of a cluster, compiled, with the results of their expressions for
@@ -104,9 +105,10 @@ func (s *Set) Forget(slice string) { delete(s.evaluations, slice) }
 // cost are those that kube-scheduler evaluates the selectors of claims in. The zero
 // value is ready for use, by several goroutines at once.
 type Compiler struct {
-	mu       sync.Mutex
-	programs map[string]*program
-	bytes    int
+	selectors selectorcel.Compiler
+	mu        sync.Mutex
+	programs  map[string]*program
+	bytes     int
 }
 
 // rememberedBytes bounds the text of the expressions that are remembered.
@@ -220,8 +222,7 @@ func (c *Compiler) compile(expression string) *program {
 		return known
 	}
 	made := &program{expression: expression}
-	made.compiled = dracel.GetCompiler(dracel.Features{}).CompileCELExpression(expression,
-		dracel.Options{DisableCostEstimation: true})
+	made.compiled = c.selectors.Compile(expression, dracel.Options{DisableCostEstimation: true})
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if known := c.programs[expression]; known != nil {

@@ -3,6 +3,7 @@ package validate
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	dracel "k8s.io/dynamic-resource-allocation/cel"
 
+	selectorcel "github.com/dra-steward/dra-steward/internal/selector"
 	"github.com/dra-steward/dra-steward/internal/sizedcache"
 	"github.com/dra-steward/dra-steward/pkg/validate/internal/walk"
 )
@@ -22,11 +24,6 @@ import (
 // maxEvaluations is how often selectors are evaluated for one object, a selector on a
 // device. What is remembered costs nothing.
 const maxEvaluations = 10000
-
-// compiler is what dracel.GetCompiler returns.
-type compiler interface {
-	CompileCELExpression(expression string, options dracel.Options) dracel.CompilationResult
-}
 
 // A Limiter bounds the time in which selectors are evaluated, and shares it fairly.
 type Limiter interface {
@@ -44,7 +41,7 @@ type Evaluations struct {
 	CacheBytes int64
 
 	once     sync.Once
-	compiler compiler
+	compiler *selectorcel.Compiler
 	// Results of claims do not evict those of classes, which few users may write.
 	ofClaims, ofClasses memory
 }
@@ -60,9 +57,6 @@ const (
 	defaultCacheBytes = 16 << 20
 	// rememberedExpression is the length of the longest expression that is remembered.
 	rememberedExpression = 1024
-	// programBytes is about what a compiled program takes for each byte of its
-	// expression, and at least.
-	programBytes, programLeast = 32, 8 << 10
 	// failureBytes is the length of the message of a failure.
 	failureBytes = 512
 )
@@ -78,7 +72,7 @@ const (
 func (e *Evaluations) of(a author) memory {
 	e.once.Do(func() {
 		// What the API server of any profile has accepted compiles here.
-		e.compiler = dracel.GetCompiler(dracel.Features{EnableConsumableCapacity: true, EnableListTypeAttributes: true})
+		e.compiler = &selectorcel.Compiler{Features: dracel.Features{EnableConsumableCapacity: true, EnableListTypeAttributes: true}}
 		share := max(cmp.Or(e.CacheBytes, defaultCacheBytes), 0) / 4
 		for _, m := range []*memory{&e.ofClaims, &e.ofClasses} {
 			*m = memory{sizedcache.New[string, dracel.CompilationResult](share), sizedcache.New[place, *outcomes](share)}
@@ -98,6 +92,8 @@ const (
 	matches
 	differs
 	fails
+	// costly is too expensive to evaluate: whether it matches is not known.
+	costly
 )
 
 // outcomes are those of an expression on the devices of a slice.
@@ -134,9 +130,9 @@ func (e *Evaluations) program(m memory, expression string) dracel.CompilationRes
 	if known, ok := m.programs.Get(expression); ok {
 		return known
 	}
-	result := e.compiler.CompileCELExpression(expression, dracel.Options{DisableCostEstimation: true})
+	result := e.compiler.Compile(expression, dracel.Options{DisableCostEstimation: true})
 	if len(expression) <= rememberedExpression {
-		m.programs.Add(expression, result, int64(programLeast+programBytes*len(expression)))
+		m.programs.Add(expression, result, int64(selectorcel.ProgramLeast+selectorcel.ProgramBytes*len(expression)))
 	}
 	return result
 }
@@ -177,12 +173,17 @@ func (e *Evaluations) evaluate(a author, expression string, on *resourceapi.Reso
 
 func (e *Evaluations) compute(m memory, expression string, slice *resourceapi.ResourceSlice, device *resourceapi.Device, turn context.Context) (outcome, string) {
 	program := e.program(m, expression)
-	if program.Error != nil {
+	switch {
+	case selectorcel.TooExpensive(program):
+		return costly, program.Error.Detail
+	case program.Error != nil:
 		return matches, ""
 	}
 	is, _, err := program.DeviceMatches(turn, dracel.Device{Driver: slice.Spec.Driver,
 		AllowMultipleAllocations: device.AllowMultipleAllocations, Attributes: device.Attributes, Capacity: device.Capacity})
 	switch {
+	case errors.Is(err, selectorcel.ErrTooExpensive):
+		return costly, err.Error()
 	case err != nil && turn.Err() != nil:
 		return unknown, ""
 	case err != nil:
@@ -242,8 +243,10 @@ An expression that reads an attribute fails on a device without it, and one such
 enough to fail the allocation for its whole node: check first that the attribute exists. A
 selector that matches nothing leaves the pod pending. Selectors are evaluated in the
 scheduler's order, those of the class first, on a sample of the devices of every driver, and
-on the remaining devices while none matches. That takes at most 50 ms and 10,000 evaluations;
-after that, the finding is marked as not fully evaluated. It only warns, because devices
+on the remaining devices while none matches. No evaluation begins after 50 ms, nor after 10,000;
+one that has begun ends within a fixed amount of work. After that, the finding is marked as not
+fully evaluated. An expression for which the work does not suffice on one device, or that takes
+too long to compile, is named as one that cannot be evaluated. It only warns, because devices
 come and go.`
 
 // selectorDevices is the rule for selectors and the devices that exist.
@@ -276,7 +279,9 @@ type search struct {
 
 // failures are the devices on which a selector fails.
 type failures struct {
-	number        int
+	number int
+	// costly is true if the first is too expensive to evaluate.
+	costly        bool
 	first, reason string
 }
 
@@ -406,9 +411,9 @@ func (s *search) all(a author, selectors []resourceapi.DeviceSelector, known []*
 			continue
 		}
 		result, reason := s.evaluations.evaluate(a, selector.CEL.Expression, s.slice, device, known[i], s.effort)
-		if result == fails {
+		if result == fails || result == costly {
 			if fail[i] == nil {
-				fail[i] = &failures{first: s.slice.Spec.Driver + "/" + s.slice.Spec.Pool.Name + "/" + s.slice.Spec.Devices[device].Name, reason: reason}
+				fail[i] = &failures{costly: result == costly, first: s.slice.Spec.Driver + "/" + s.slice.Spec.Pool.Name + "/" + s.slice.Spec.Devices[device].Name, reason: reason}
 			}
 			fail[i].number++
 		}
@@ -424,8 +429,12 @@ func (s *search) findings(at *field.Path) field.ErrorList {
 	errs := s.failing(at.Child("selectors"), s.fails)
 	for _, i := range slices.Sorted(maps.Keys(s.classFails)) {
 		f := s.classFails[i]
+		does := "fails"
+		if f.costly {
+			does = "cannot be evaluated"
+		}
 		errs = append(errs, field.Invalid(at.Child("deviceClassName"), s.class.Name, fmt.Sprintf(
-			"selectors[%d] of the class fails on the device %s: %s", i, f.first, f.reason)))
+			"selectors[%d] of the class %s on the device %s: %s", i, does, f.first, f.reason)))
 	}
 	switch {
 	case s.found > 0 || s.looked == 0 || len(errs) > 0:
@@ -442,6 +451,12 @@ func (s *search) findings(at *field.Path) field.ErrorList {
 // failing reports the selectors that fail on devices.
 func (s *search) failing(list *field.Path, of map[int]*failures) (errs field.ErrorList) {
 	for _, i := range slices.Sorted(maps.Keys(of)) {
+		if of[i].costly {
+			errs = append(errs, field.Invalid(list.Index(i).Child("cel", "expression"), field.OmitValueType{}, fmt.Sprintf(
+				"not fully evaluated: cannot be evaluated on %d of %d devices%s, first on %s: %s; write a condition that costs less",
+				of[i].number, s.looked, s.rest(), of[i].first, of[i].reason)))
+			continue
+		}
 		errs = append(errs, field.Invalid(list.Index(i).Child("cel", "expression"), field.OmitValueType{}, fmt.Sprintf(
 			"fails on %d of %d devices%s, first on %s: %s; each of them fails the allocation for its node: check first that the attribute exists",
 			of[i].number, s.looked, s.rest(), of[i].first, of[i].reason)))

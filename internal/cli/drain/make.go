@@ -22,6 +22,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/clusterread"
 	"github.com/dra-steward/dra-steward/internal/clusterwrite"
 	"github.com/dra-steward/dra-steward/internal/controllers/drain"
+	selectorcel "github.com/dra-steward/dra-steward/internal/selector"
 	"github.com/dra-steward/dra-steward/internal/taints"
 )
 
@@ -97,7 +98,7 @@ func (o drainOptions) named(streams cmdutil.Streams, found *clusterread.Snapshot
 // expression.
 func selectsLabels(selector string) bool {
 	requirements, err := labels.ParseToRequirements(selector)
-	return err == nil && len(requirements) > 0 && dracel.GetCompiler(dracel.Features{}).CompileCELExpression(selector, dracel.Options{}).Error != nil
+	return err == nil && len(requirements) > 0 && (&selectorcel.Compiler{}).Compile(selector, dracel.Options{}).Error != nil
 }
 
 func (o drainOptions) drainSelector() *v1alpha1.DrainSelector {

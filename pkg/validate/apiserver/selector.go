@@ -11,6 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 	dracel "k8s.io/dynamic-resource-allocation/cel"
 
+	"github.com/dra-steward/dra-steward/internal/selector"
 	"github.com/dra-steward/dra-steward/pkg/validate/internal/form"
 	"github.com/dra-steward/dra-steward/pkg/validate/internal/walk"
 )
@@ -60,9 +61,9 @@ func selectorExpression(selectors walk.SelectorWalk, c Pass) (errs field.ErrorLi
 	if c.Expressions == nil {
 		c.Expressions = &Expressions{}
 	}
-	for at, selector := range selectors {
-		if selector.CEL != nil {
-			found, _ := expressionErrors(at.Child("cel", "expression"), selector.CEL.Expression, false, c)
+	for at, one := range selectors {
+		if one.CEL != nil {
+			found, _ := expressionErrors(at.Child("cel", "expression"), one.CEL.Expression, false, c)
 			errs = append(errs, found...)
 		}
 	}
@@ -74,19 +75,13 @@ func selectorExpression(selectors walk.SelectorWalk, c Pass) (errs field.ErrorLi
 // ready for use, by several goroutines at once.
 type Expressions struct {
 	mu        sync.Mutex
-	compilers map[dracel.Features]compiler
+	compilers map[dracel.Features]*selector.Compiler
 	verdicts  map[expression]verdict
 	bytes     int
 }
 
 // rememberedBytes bounds the text of the expressions that are remembered.
 const rememberedBytes = 1 << 20
-
-// compiler is what dracel.GetCompiler returns. It keeps one compiler only, for the
-// features of the last call.
-type compiler interface {
-	CompileCELExpression(expression string, options dracel.Options) dracel.CompilationResult
-}
 
 // expression is what a verdict depends on.
 type expression struct {
@@ -117,7 +112,7 @@ func (e *Expressions) compile(x expression) verdict {
 	return v
 }
 
-func (e *Expressions) recall(x expression) (v verdict, known bool, c compiler) {
+func (e *Expressions) recall(x expression) (v verdict, known bool, c *selector.Compiler) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if v, known = e.verdicts[x]; known {
@@ -125,9 +120,9 @@ func (e *Expressions) recall(x expression) (v verdict, known bool, c compiler) {
 	}
 	if e.compilers[x.features] == nil {
 		if e.compilers == nil {
-			e.compilers = map[dracel.Features]compiler{}
+			e.compilers = map[dracel.Features]*selector.Compiler{}
 		}
-		e.compilers[x.features] = dracel.GetCompiler(x.features)
+		e.compilers[x.features] = &selector.Compiler{Features: x.features}
 	}
 	return v, false, e.compilers[x.features]
 }
@@ -141,12 +136,12 @@ func (e *Expressions) remember(x expression, v verdict) {
 	e.verdicts[x] = v
 }
 
-func verdictOf(c compiler, x expression) verdict {
+func verdictOf(c *selector.Compiler, x expression) verdict {
 	env := environment.NewExpressions
 	if x.stored {
 		env = environment.StoredExpressions
 	}
-	result := c.CompileCELExpression(x.text, dracel.Options{EnvType: &env, DerivedAttribute: x.derived})
+	result := c.Compile(x.text, dracel.Options{EnvType: &env, DerivedAttribute: x.derived})
 	if result.Error == nil && x.listless && usesLists(result) {
 		return verdict{kind: field.ErrorTypeInvalid, detail: "compilation failed: the functions for lists exist since Kubernetes 1.35"}
 	}
