@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/google/cel-go/common"
 	"github.com/google/cel-go/common/ast"
@@ -19,6 +20,8 @@ const (
 	maxCalls = 400
 	// maxDepth bounds lists in lists.
 	maxDepth = 12
+	// maxParts bounds how deep any parts are in one another.
+	maxParts = 60
 )
 
 // tooComplex returns why an expression takes too long to compile, or nothing. One that cannot
@@ -28,12 +31,17 @@ func tooComplex(expression string) string {
 		return fmt.Sprintf("it has %d bytes, more than %d", len(expression), resourceapi.CELSelectorExpressionMaxLength)
 	}
 	// Without macros: what they repeat is counted, and not made.
-	p, err := parser.NewParser(parser.EnableOptionalSyntax(true))
+	p, err := parser.NewParser(parser.EnableOptionalSyntax(true), parser.MaxRecursionDepth(maxParts))
 	if err != nil {
 		return err.Error()
 	}
 	tree, errs := p.Parse(common.NewTextSource(expression))
 	if errs != nil && len(errs.GetErrors()) > 0 {
+		for _, problem := range errs.GetErrors() {
+			if strings.Contains(problem.Message, "recursion") {
+				return fmt.Sprintf("it has parts in one another, more than %d deep", maxParts)
+			}
+		}
 		return ""
 	}
 	c := complexity{variables: map[string]int{}}
