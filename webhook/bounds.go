@@ -84,7 +84,8 @@ const (
 // limiter keeps what Bounds say.
 type limiter struct {
 	Bounds
-	queues [numClasses]fairqueue.Queue
+	queues   [numClasses]fairqueue.Queue
+	overruns overruns
 	// account is shared by address, bodies by tenant within each class.
 	account   *connections.Account
 	bodies    [numClasses]fairqueue.Shares
@@ -151,9 +152,21 @@ func (l *limiter) deadline(r *http.Request, now time.Time) time.Time {
 }
 
 // acquire waits for a slot, no longer than half of the time that is left.
-func (l *limiter) acquire(ctx context.Context, c class, tenant string) (release func(), err error) {
+func (l *limiter) acquire(ctx context.Context, c class, tenant string) (*slot, error) {
+	by := holder{c, tenant}
+	if l.overruns.has(by) {
+		return nil, errBusy
+	}
 	end, _ := ctx.Deadline()
-	return l.queues[c].Acquire(ctx, time.Until(end)/2, tenant)
+	release, err := l.queues[c].Acquire(ctx, time.Until(end)/2, tenant)
+	if err != nil {
+		return nil, err
+	}
+	if l.overruns.has(by) { // since it began to wait
+		release()
+		return nil, errBusy
+	}
+	return &slot{overruns: &l.overruns, holder: by, release: release}, nil
 }
 
 // classOf returns the class of a request, and who shares it with others.

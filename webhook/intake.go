@@ -68,16 +68,16 @@ func (i *intake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	reading.end()
 	address := connections.Address(r.RemoteAddr)
-	release, err := i.acquire(ctx, a.class, address+"\x00"+a.tenant)
+	taken, err := i.acquire(ctx, a.class, address+"\x00"+a.tenant)
 	switch {
 	case err == nil:
-		held.hold(release)
+		held.hold(taken.end)
 	case !i.mayPass(a.head):
 		i.refuse(w, a.head, errBusy)
 		return
 	}
 	handled := false
-	ctx = context.WithValue(ctx, admittedKey{}, admitted{held, i.mayPass(a.head), err != nil, known, &handled})
+	ctx = context.WithValue(ctx, admittedKey{}, admitted{held, taken, i.mayPass(a.head), err != nil, known, &handled})
 	if !known {
 		ctx = caller.With(ctx, address)
 	}

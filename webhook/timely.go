@@ -18,6 +18,7 @@ import (
 // admitted is what a Server has found out about a request before a handler gets it.
 type admitted struct {
 	held *resources
+	slot *slot
 	// mayPass is true if the request is admitted when it cannot be checked.
 	mayPass bool
 	// cheap is true if there is no slot for it: only cheap checks run.
@@ -83,6 +84,7 @@ func (t timely) Handle(ctx context.Context, req admission.Request) admission.Res
 		}
 	case <-ctx.Done():
 	}
+	a.slot.overrun()
 	return t.late(ctx, a)
 }
 
