@@ -92,8 +92,8 @@ const (
 	matches
 	differs
 	fails
-	// costly is too expensive to evaluate: whether it matches is not known.
-	costly
+	// expensive is too expensive to evaluate: whether it matches is not known.
+	expensive
 )
 
 // outcomes are those of an expression on the devices of a slice.
@@ -175,7 +175,7 @@ func (e *Evaluations) compute(m memory, expression string, slice *resourceapi.Re
 	program := e.program(m, expression)
 	switch {
 	case selectorcel.TooExpensive(program):
-		return costly, program.Error.Detail
+		return expensive, program.Error.Detail
 	case program.Error != nil:
 		return matches, ""
 	}
@@ -183,7 +183,7 @@ func (e *Evaluations) compute(m memory, expression string, slice *resourceapi.Re
 		AllowMultipleAllocations: device.AllowMultipleAllocations, Attributes: device.Attributes, Capacity: device.Capacity})
 	switch {
 	case errors.Is(err, selectorcel.ErrTooExpensive):
-		return costly, err.Error()
+		return expensive, err.Error()
 	case err != nil && turn.Err() != nil:
 		return unknown, ""
 	case err != nil:
@@ -411,9 +411,9 @@ func (s *search) all(a author, selectors []resourceapi.DeviceSelector, known []*
 			continue
 		}
 		result, reason := s.evaluations.evaluate(a, selector.CEL.Expression, s.slice, device, known[i], s.effort)
-		if result == fails || result == costly {
+		if result == fails || result == expensive {
 			if fail[i] == nil {
-				fail[i] = &failures{costly: result == costly, first: s.slice.Spec.Driver + "/" + s.slice.Spec.Pool.Name + "/" + s.slice.Spec.Devices[device].Name, reason: reason}
+				fail[i] = &failures{costly: result == expensive, first: s.slice.Spec.Driver + "/" + s.slice.Spec.Pool.Name + "/" + s.slice.Spec.Devices[device].Name, reason: reason}
 			}
 			fail[i].number++
 		}
