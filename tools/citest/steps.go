@@ -274,7 +274,7 @@ func olderKubelets() (steps []step) {
 // campaigns run random histories for as long as DRA_STEWARD_CAMPAIGN says; a failure names its seed.
 func campaigns(modules []string) (steps []step) {
 	for _, one := range []struct{ module, name, length, run, at string }{
-		{".", "histories of patches in slices", "10m", "^TestHistories$", "./internal/controllers/materialize/record"},
+		{".", "histories of patches in slices", "10m", "^TestHistories$", "./pkg/patch/record"},
 		{tracking, "tracker compared with that of kube-scheduler", "50m", "^TestDifferential$", "."},
 		{"test/envtest", "hostile tenants", "10m", "", "./hostile"},
 		{"test/envtest", "attacks on the thresholds", "10m", "^TestThresholds$", "./guard"},

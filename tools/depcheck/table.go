@@ -122,7 +122,7 @@ var Packages = map[string]Package{
 
 	// What a rewritten slice remembers of its driver's values. The tracker and the
 	// scheduler read it.
-	"internal/controllers/materialize/record": {Floor: 2, Peers: []string{"pkg/patch"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
+	"pkg/patch/record": {Floor: 2, Peers: []string{"pkg/patch"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 
 	"api/v1alpha1":                {Floor: 1, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"policies":                    {Floor: 1, Importers: []string{"pkg/policy"}},
@@ -198,7 +198,7 @@ var PureFiles = map[string][]string{
 // Modules are the own modules next to the root one, by folder, each with the
 // packages of ours that it imports outside its tests. "..." allows all of them.
 var Modules = map[string][]string{
-	"scheduler":          {"api/v1alpha1", "internal/controllers/materialize/record", "pkg/patch", "pkg/tracker"},
+	"scheduler":          {"api/v1alpha1", "pkg/patch/record", "pkg/patch", "pkg/tracker"},
 	"image":              {"internal/cli", "internal/cli/cmdutil", "tools/build", "tools/krew"},
 	"test/alerts":        {},
 	"test/certmanager":   {},

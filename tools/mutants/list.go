@@ -127,8 +127,8 @@ func drains() []mutant {
 }
 
 func patches() []mutant {
-	const write = "internal/controllers/materialize/record/driverwrite.go"
-	const result, record = "pkg/patch/result.go", "internal/controllers/materialize/record"
+	const write = "pkg/patch/record/driverwrite.go"
+	const result, record = "pkg/patch/result.go", "pkg/patch/record"
 	return []mutant{
 		{name: "a value below its policy is written", file: result, old: `effect&policyViolated != 0 || isList(`, new: `isList(`, tests: record},
 		{name: "a changed class is not followed in slices", file: "internal/controllers/materialize/merger.go", old: `m.stale.Swap(false) || m.classChanged()`, new: `m.stale.Swap(false)`},

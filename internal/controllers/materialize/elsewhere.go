@@ -10,8 +10,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/dra-steward/dra-steward/internal/controllers/materialize/record"
 	"github.com/dra-steward/dra-steward/internal/lease"
+	"github.com/dra-steward/dra-steward/pkg/patch/record"
 )
 
 // askElsewhere is how often it is asked whether a scheduler applies patches.

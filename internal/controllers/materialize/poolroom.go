@@ -1,6 +1,6 @@
 package materialize
 
-import "github.com/dra-steward/dra-steward/internal/controllers/materialize/record"
+import "github.com/dra-steward/dra-steward/pkg/patch/record"
 
 // What is known of pools is bounded, in bytes: in all, and of those of one node. A driver that has the
 // right to write slices of its own node only can forge records in them: it takes little room from

@@ -10,8 +10,8 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/dra-steward/dra-steward/internal/controllers/materialize/record"
 	"github.com/dra-steward/dra-steward/internal/packed"
+	"github.com/dra-steward/dra-steward/pkg/patch/record"
 )
 
 func text(value string) record.Value {
