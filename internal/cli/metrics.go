@@ -18,8 +18,8 @@ import (
 	"github.com/dra-steward/dra-steward/internal/clusterdata"
 	"github.com/dra-steward/dra-steward/internal/controllers/capacitymetrics"
 	"github.com/dra-steward/dra-steward/internal/controllers/certificate"
+	"github.com/dra-steward/dra-steward/internal/controllers/devicedrain"
 	"github.com/dra-steward/dra-steward/internal/controllers/devicehistory"
-	"github.com/dra-steward/dra-steward/internal/controllers/drain"
 	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
 	"github.com/dra-steward/dra-steward/internal/controllers/patchstatus"
 	"github.com/dra-steward/dra-steward/internal/controllers/policystatus"
@@ -101,7 +101,7 @@ func registrations() map[string][]func(prometheus.Registerer) error {
 			func(r prometheus.Registerer) error { _, err := materialize.NewResyncMetrics(r); return err },
 			func(r prometheus.Registerer) error { _, err := policystatus.NewMetrics(r); return err },
 			func(r prometheus.Registerer) error { _, err := certificate.NewMetrics(r); return err },
-			func(r prometheus.Registerer) error { _, err := drain.NewMetrics(r); return err },
+			func(r prometheus.Registerer) error { _, err := devicedrain.NewMetrics(r); return err },
 			func(r prometheus.Registerer) error { _, err := reaction.NewMetrics(r); return err },
 			func(r prometheus.Registerer) error { _, err := roll.NewMetrics(r); return err },
 			func(r prometheus.Registerer) error { _, err := capacitymetrics.NewMetrics(r); return err },

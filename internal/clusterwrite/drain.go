@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/internal/controllers/drain"
 	"github.com/dra-steward/dra-steward/internal/guard"
+	"github.com/dra-steward/dra-steward/internal/ownclient"
 	"github.com/dra-steward/dra-steward/internal/windows"
 )
 
@@ -184,7 +184,7 @@ func Pauses(d *v1alpha1.DeviceDrain, paused bool) bool {
 
 // Pause pauses a drain until a user lets it go on, or makes it go on. One that is so already is not written. The controller
 // writes its status at the same time: a conflict with that is tried again.
-func Pause(ctx context.Context, client *drain.Client, name string, paused, dry bool) error {
+func Pause(ctx context.Context, client *ownclient.DrainClient, name string, paused, dry bool) error {
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		d, err := client.Get(ctx, name)
 		if err != nil || !Pauses(d, paused) {

@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/internal/controllers/drain"
+	"github.com/dra-steward/dra-steward/internal/ownclient"
 )
 
 // TestPauseWhileStatusIsWritten: a drain is paused although the controller writes its status
@@ -31,7 +31,7 @@ func TestPauseWhileStatusIsWritten(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Name: "firmware"}})
 	}))
 	defer server.Close()
-	client, err := drain.NewClient(&rest.Config{Host: server.URL})
+	client, err := ownclient.NewDrainClient(&rest.Config{Host: server.URL})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestPauseByHand(t *testing.T) {
 			_ = json.NewEncoder(w).Encode(stored)
 		}))
 		defer server.Close()
-		client, err := drain.NewClient(&rest.Config{Host: server.URL})
+		client, err := ownclient.NewDrainClient(&rest.Config{Host: server.URL})
 		if err == nil {
 			err = Pause(t.Context(), client, "xid-gpu-3", true, false)
 		}

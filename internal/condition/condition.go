@@ -34,6 +34,14 @@ func Set(all *[]metav1.Condition, generation int64, now time.Time, c Condition) 
 	})
 }
 
+// Find returns the condition of a type, the zero value if there is none.
+func Find(conditions []metav1.Condition, kind string) metav1.Condition {
+	if found := meta.FindStatusCondition(conditions, kind); found != nil {
+		return *found
+	}
+	return metav1.Condition{}
+}
+
 // Bounded cuts a text after a number of bytes, at least 3, between two characters.
 func Bounded(text string, most int) string {
 	if len(text) <= most {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/internal/clusterwrite"
 	"github.com/dra-steward/dra-steward/internal/console"
-	"github.com/dra-steward/dra-steward/internal/controllers/drain"
+	"github.com/dra-steward/dra-steward/internal/drain"
 	"github.com/dra-steward/dra-steward/internal/fleet"
 	"github.com/dra-steward/dra-steward/internal/taints"
 	"github.com/dra-steward/dra-steward/pkg/tracker"

@@ -69,7 +69,7 @@ func All() []Description {
 			[]string{secrets, configurations}},
 		{"devicehistory", "internal/controllers/devicehistory", "Records actions on devices, with author and reason, and their holders.", "history",
 			[]string{"create configmaps", histories}},
-		{"drain", "internal/controllers/drain", "Executes DeviceDrains: cordons devices and evicts their pods within budgets and rate.", "drains",
+		{"devicedrain", "internal/controllers/devicedrain", "Executes DeviceDrains: cordons devices and evicts their pods within budgets and rate.", "drains",
 			[]string{"update devicedrains/status.dra-steward.io", "create, patch, delete devicetaintrules.resource.k8s.io", "create, patch events", "create pods/eviction", "delete pods"}},
 		{"eviction", "pkg/evictor", "Deletes pods that do not tolerate the NoExecute taints of their devices.", "mode",
 			[]string{"patch pods/status", "delete pods", "patch devicetaintrules/status.resource.k8s.io", "create devicetaintrules.resource.k8s.io",

@@ -22,10 +22,11 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/compact"
-	"github.com/dra-steward/dra-steward/internal/controllers/drain"
 	"github.com/dra-steward/dra-steward/internal/controllers/reaction"
+	"github.com/dra-steward/dra-steward/internal/drain"
 	"github.com/dra-steward/dra-steward/internal/guard"
 	"github.com/dra-steward/dra-steward/internal/health"
+	"github.com/dra-steward/dra-steward/internal/ownclient"
 	"github.com/dra-steward/dra-steward/internal/placement"
 	"github.com/dra-steward/dra-steward/internal/siblings"
 	"github.com/dra-steward/dra-steward/pkg/patch"
@@ -107,7 +108,7 @@ func New(o Options) (*Estimator, error) {
 	read := usage.Informers{Claims: i.factory.Resource().V1().ResourceClaims().Informer(), Pods: i.factory.Core().V1().Pods().Informer()}
 	if o.Guards {
 		read.Budgets = i.factory.Policy().V1().PodDisruptionBudgets().Informer()
-		drains, err := drain.NewClient(config)
+		drains, err := ownclient.NewDrainClient(config)
 		if err != nil {
 			return nil, err
 		}

@@ -9,8 +9,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/internal/controllers/drain"
 	"github.com/dra-steward/dra-steward/internal/guard"
+	"github.com/dra-steward/dra-steward/internal/reconcile"
 	"github.com/dra-steward/dra-steward/internal/windows"
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
@@ -81,7 +81,7 @@ func TestNeverSeen(t *testing.T) {
 	now := time.Date(2000, 1, 1, 12, 0, 0, 0, time.UTC)
 	i, _ := holder()
 	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
-	made := drain.NewDrainStore(store, func() string { return "99" }, i)
+	made := reconcile.NewDrainStore(store, func() string { return "99" }, i)
 	d := drainOf("node-1", now.Add(-time.Hour))
 	night, _ := windows.Parse("22:00-05:00")
 	d.Spec.Windows = []v1alpha1.Window{night}

@@ -17,11 +17,13 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/internal/controllers/drain"
+	"github.com/dra-steward/dra-steward/internal/controllers/devicedrain"
 	"github.com/dra-steward/dra-steward/internal/controllers/roll"
+	"github.com/dra-steward/dra-steward/internal/drain"
 	"github.com/dra-steward/dra-steward/internal/gates"
 	"github.com/dra-steward/dra-steward/internal/guard"
 	"github.com/dra-steward/dra-steward/internal/impact"
+	"github.com/dra-steward/dra-steward/internal/ownclient"
 	"github.com/dra-steward/dra-steward/internal/placement"
 	"github.com/dra-steward/dra-steward/internal/servergates"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
@@ -40,13 +42,13 @@ func (o Options) addDrains(e *eviction, config *rest.Config, registry *prometheu
 	if o.drainBackoff < 0 {
 		return fmt.Errorf("--drain-backoff %s: must be positive, or 0 for 5m", o.drainBackoff)
 	}
-	metrics, err := drain.NewMetrics(registry)
+	metrics, err := devicedrain.NewMetrics(registry)
 	if err != nil {
 		return err
 	}
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst = drainRequests, 2*drainRequests
-	client, err := drain.NewClient(config)
+	client, err := ownclient.NewDrainClient(config)
 	if err != nil {
 		return err
 	}
@@ -66,14 +68,14 @@ func (o Options) addDrains(e *eviction, config *rest.Config, registry *prometheu
 	if err := e.rememberBeginnings(); err != nil {
 		return err
 	}
-	options := drain.Options{Drains: sharedDrains{client, e.drains}, Rules: untyped, Client: evictions, Tracker: e.evictor.Tracker, Usage: e.usage,
+	options := devicedrain.Options{Drains: sharedDrains{client, e.drains}, Rules: untyped, Client: evictions, Tracker: e.evictor.Tracker, Usage: e.usage,
 		TaintRules: e.evictor.Rules, Claims: e.claims, Pods: e.pods, Budgets: e.budgets,
 		Thresholds: *o.thresholds(), Settings: drain.Delays{Backoff: o.drainBackoff},
 		Metrics: metrics, Logger: log, Foresight: e.lands,
 	}
-	e.addRecording("drain", drain.FieldManager, func(ctx context.Context, recorder record.EventRecorder) error {
+	e.addRecording("devicedrain", ownclient.DrainManager, func(ctx context.Context, recorder record.EventRecorder) error {
 		options.UsageSynced, options.Recorder = e.evictor.UsageSynced, recorder
-		controller, err := drain.New(options)
+		controller, err := devicedrain.New(options)
 		if err != nil {
 			return err
 		}
@@ -84,7 +86,7 @@ func (o Options) addDrains(e *eviction, config *rest.Config, registry *prometheu
 
 // sharedDrains are the drains with one informer for all controllers. The drain controller runs it.
 type sharedDrains struct {
-	*drain.Client
+	*ownclient.DrainClient
 	informer cache.SharedIndexInformer
 }
 

@@ -26,8 +26,8 @@ import (
 
 	"github.com/dra-steward/dra-steward/internal/compact"
 	"github.com/dra-steward/dra-steward/internal/controllers"
-	"github.com/dra-steward/dra-steward/internal/controllers/drain"
 	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
+	"github.com/dra-steward/dra-steward/internal/drain"
 	"github.com/dra-steward/dra-steward/internal/impact"
 	"github.com/dra-steward/dra-steward/internal/servergates"
 	"github.com/dra-steward/dra-steward/internal/version"

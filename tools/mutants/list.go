@@ -79,15 +79,15 @@ func trackers() []mutant {
 }
 
 func drains() []mutant {
-	const terminating = "internal/controllers/drain/terminating.go"
-	const choose, classify, decide, returns = "internal/controllers/drain/choose.go", "internal/controllers/drain/classify.go", "internal/controllers/drain/decide.go", "internal/controllers/drain/returns.go"
+	const terminating = "internal/drain/terminating.go"
+	const choose, classify, decide, returns = "internal/drain/choose.go", "internal/drain/classify.go", "internal/drain/decide.go", "internal/drain/returns.go"
 	return []mutant{
 		{name: "the rate is not kept", file: choose, old: `next.After(in.Now) && !last.After(in.Now.Add(interval))`, new: `false`},
 		{name: "a clock of the future stops the drain", file: choose, old: `next.After(in.Now) && !last.After(in.Now.Add(interval))`, new: `next.After(in.Now)`},
 		{name: "the rate counts from a decision of another process", file: choose, old: `at = in.Now
 `, new: `at = last.Time
 `},
-		{name: "a rule is older than it is", file: "internal/controllers/drain/cordon.go", old: `return at.Add(time.Second)`, new: `return at`},
+		{name: "a rule is older than it is", file: "internal/drain/cordon.go", old: `return at.Add(time.Second)`, new: `return at`},
 		{name: "leaving pods do not count in their namespace", file: choose, old: `		l.namespaces[pod.Namespace]++
 		l.nodes[pod.Spec.NodeName]++
 	}
@@ -105,15 +105,15 @@ func drains() []mutant {
 		{name: "a paused drain evicts", file: decide, old: `case in.Drain.Spec.Paused:`, new: `case false:`},
 		{name: "a dry run evicts", file: decide, old: "	case in.Drain.Spec.DryRun:\n		return stop(", new: "	case false:\n		return stop("},
 		{name: "evictions begin before the cordon", file: decide, old: "	case p.cordoning:\n		return stop", new: "	case false:\n		return stop"},
-		{name: "a pod that is about to be asked by an EvictionRequest is evicted", file: "internal/controllers/drain/step.go", old: `slices.Concat(decision.Evict, decision.Ask)`, new: `slices.Concat(decision.Evict)`},
+		{name: "a pod that is about to be asked by an EvictionRequest is evicted", file: "internal/controllers/devicedrain/step.go", old: `slices.Concat(decision.Evict, decision.Ask)`, new: `slices.Concat(decision.Evict)`},
 		{name: "a drain evicts outside of its windows", file: decide, old: `case p.closed != closure{}:`, new: `case false:`},
 		{name: "the thresholds do not stop a drain", file: decide, old: `case blocked.Reason == v1alpha1.BlockedThreshold || `, new: `case `},
 		{name: "a pod with a grace period of a year leaves", file: terminating, old: `case endsTooLate(pod, now):`, new: `case false:`},
 		{name: "a pod is deleted again before the deadline", file: classify, old: `force && !in.Asked[pod.UID] && endsTooLate`, new: `!in.Asked[pod.UID] && endsTooLate`},
 		{name: "a pod that is deleted again counts twice for limits", file: choose, old: `if pod.DeletionTimestamp != nil {`, new: `if pod.DeletionTimestamp != nil && l.take(pod, true) {`},
 		{name: "a second deletion without an answer counts", file: terminating, old: `!(again && endsTooLate(pod.Pod, in.Now))`, new: `!(again && false)`},
-		{name: "a pod is deleted again until it shows that", file: "internal/controllers/drain/evict.go", old: `!(now.Before(a.again[uid]) && endsTooLate(seen, now))`, new: `true`},
-		{name: "a long UID of an owner is kept", file: "internal/controllers/drain/owner.go", old: `if owner != nil {`, new: `if false {`},
+		{name: "a pod is deleted again until it shows that", file: "internal/controllers/devicedrain/evict.go", old: `!(now.Before(a.again[uid]) && endsTooLate(seen, now))`, new: `true`},
+		{name: "a long UID of an owner is kept", file: "internal/drain/owner.go", old: `if owner != nil {`, new: `if false {`},
 		{name: "new pods stop a drain that has begun", file: decide, old: `&& !begun:`, new: `:`},
 		{name: "an interrupted cordon is not counted", file: decide, old: `!last.Time.Before(from)`, new: `true`},
 		{name: "drained while claims remain", file: decide, old: `case n.Claims > 0:`, new: `case false:`},
@@ -218,7 +218,7 @@ func commands() []mutant {
 }
 
 func requests() []mutant {
-	const file = "internal/controllers/drain/request.go"
+	const file = "internal/drain/request.go"
 	return []mutant{
 		{name: "pods that leave by a request are not counted", file: file, old: "d.Status.Counts.Evicted++", new: ""},
 		{name: "a request that is processed falls back with the others", file: file, old: `(all != v1alpha1.FallbackNotAnswered || !processed)`, new: `(processed || !processed)`},

@@ -32,7 +32,7 @@ func TestMutants(t *testing.T) {
 			t.Errorf("%s: %v", m.name, err)
 		}
 	}
-	for _, want := range []string{"pkg/evictor", "pkg/tracker", "internal/controllers/drain", "pkg/patch/record", "pkg/policy", "webhook", "internal/cli/lint"} {
+	for _, want := range []string{"pkg/evictor", "pkg/tracker", "internal/drain", "pkg/patch/record", "pkg/policy", "webhook", "internal/cli/lint"} {
 		if !folders[want] {
 			t.Errorf("no mutant of %s", want)
 		}

@@ -9,7 +9,8 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/clusterread"
-	"github.com/dra-steward/dra-steward/internal/controllers/drain"
+	"github.com/dra-steward/dra-steward/internal/drain"
+	"github.com/dra-steward/dra-steward/internal/ownclient"
 	"github.com/dra-steward/dra-steward/internal/taints"
 	"github.com/dra-steward/dra-steward/pkg/patch"
 )
@@ -54,7 +55,7 @@ func (o *fitOptions) readDrain(ctx context.Context, streams cmdutil.Streams, l *
 	if err != nil {
 		return nil, err
 	}
-	client, err := drain.NewClient(config)
+	client, err := ownclient.NewDrainClient(config)
 	if err != nil {
 		return nil, err
 	}

@@ -20,7 +20,6 @@ import (
 	"github.com/dra-steward/dra-steward/internal/clusterread"
 	"github.com/dra-steward/dra-steward/internal/console"
 	"github.com/dra-steward/dra-steward/internal/controllers/devicehistory"
-	"github.com/dra-steward/dra-steward/internal/controllers/drain"
 	"github.com/dra-steward/dra-steward/internal/controllers/reaction"
 	"github.com/dra-steward/dra-steward/internal/controllers/roll"
 	"github.com/dra-steward/dra-steward/internal/fleet"
@@ -28,6 +27,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/history"
 	"github.com/dra-steward/dra-steward/internal/manifest"
 	"github.com/dra-steward/dra-steward/internal/nodeagent"
+	"github.com/dra-steward/dra-steward/internal/ownclient"
 	"github.com/dra-steward/dra-steward/internal/plural"
 	"github.com/dra-steward/dra-steward/internal/taints"
 )
@@ -40,7 +40,7 @@ type feed struct {
 	cluster string
 	// typed, drains, reactions and rolls are nil for files.
 	typed     kubernetes.Interface
-	drains    *drain.Client
+	drains    *ownclient.DrainClient
 	reactions *reaction.Client
 	rolls     *roll.Client
 	// ofFiles are the drains, reactions and rolls of files.
@@ -68,7 +68,7 @@ func (o *options) feed(ctx context.Context, streams cmdutil.Streams) (*feed, err
 		if f.typed, err = kubernetes.NewForConfig(config); err != nil {
 			return nil, fmt.Errorf("--kubeconfig: %w", err)
 		}
-		if f.drains, err = drain.NewClient(config); err != nil {
+		if f.drains, err = ownclient.NewDrainClient(config); err != nil {
 			return nil, err
 		}
 		if f.reactions, err = reaction.NewClient(config); err != nil {

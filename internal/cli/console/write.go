@@ -16,8 +16,8 @@ import (
 	"github.com/dra-steward/dra-steward/internal/clusterread"
 	"github.com/dra-steward/dra-steward/internal/clusterwrite"
 	"github.com/dra-steward/dra-steward/internal/console"
-	"github.com/dra-steward/dra-steward/internal/controllers/drain"
 	"github.com/dra-steward/dra-steward/internal/faults"
+	"github.com/dra-steward/dra-steward/internal/ownclient"
 	"github.com/dra-steward/dra-steward/internal/taints"
 )
 
@@ -38,7 +38,7 @@ func (o *options) checkWrites() error {
 type writer struct {
 	config *rest.Config
 	typed  kubernetes.Interface
-	drains *drain.Client
+	drains *ownclient.DrainClient
 	faults clusterread.FaultCheck
 }
 
@@ -60,7 +60,7 @@ func newWriter(config *rest.Config, check clusterread.FaultCheck) (*writer, erro
 	if w.typed, err = kubernetes.NewForConfig(w.config); err != nil {
 		return nil, err
 	}
-	w.drains, err = drain.NewClient(w.config)
+	w.drains, err = ownclient.NewDrainClient(w.config)
 	return w, err
 }
 

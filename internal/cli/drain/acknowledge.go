@@ -16,7 +16,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/clusterread"
 	"github.com/dra-steward/dra-steward/internal/clusterwrite"
-	"github.com/dra-steward/dra-steward/internal/controllers/drain"
+	"github.com/dra-steward/dra-steward/internal/ownclient"
 )
 
 // reasonMax bounds the reason of an acknowledgement, in bytes.
@@ -49,7 +49,7 @@ devicedrain/NAME.`,
 			if err != nil {
 				return err
 			}
-			drains, err := drain.NewClient(config)
+			drains, err := ownclient.NewDrainClient(config)
 			if err != nil {
 				return err
 			}
@@ -63,7 +63,7 @@ devicedrain/NAME.`,
 }
 
 // acknowledge annotates the drains of all devices, or of none that cannot be found.
-func acknowledge(ctx context.Context, streams cmdutil.Streams, client *drain.Client, args []string, reason string) error {
+func acknowledge(ctx context.Context, streams cmdutil.Streams, client *ownclient.DrainClient, args []string, reason string) error {
 	list, err := client.List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.ReactionLabel})
 	if err != nil {
 		return clusterwrite.DrainError(err)
@@ -104,7 +104,7 @@ func acknowledge(ctx context.Context, streams cmdutil.Streams, client *drain.Cli
 }
 
 // reacts returns an error if the reaction of a drain is gone: then nothing reads the annotation.
-func reacts(ctx context.Context, client *drain.Client, drains []v1alpha1.DeviceDrain, name string) error {
+func reacts(ctx context.Context, client *ownclient.DrainClient, drains []v1alpha1.DeviceDrain, name string) error {
 	at := slices.IndexFunc(drains, func(d v1alpha1.DeviceDrain) bool { return d.Name == name })
 	reaction := drains[at].Labels[v1alpha1.ReactionLabel]
 	if err := client.Reaction(ctx, reaction); !apierrors.IsNotFound(err) {

@@ -17,10 +17,10 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/clusterwrite"
-	"github.com/dra-steward/dra-steward/internal/controllers/drain"
+	"github.com/dra-steward/dra-steward/internal/ownclient"
 )
 
-func existing(t *testing.T, d v1alpha1.DeviceDrain) (*drain.Client, *[]v1alpha1.DeviceDrain) {
+func existing(t *testing.T, d v1alpha1.DeviceDrain) (*ownclient.DrainClient, *[]v1alpha1.DeviceDrain) {
 	d.TypeMeta = metav1.TypeMeta{Kind: v1alpha1.DeviceDrainKind, APIVersion: v1alpha1.APIVersion}
 	written := &[]v1alpha1.DeviceDrain{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -37,7 +37,7 @@ func existing(t *testing.T, d v1alpha1.DeviceDrain) (*drain.Client, *[]v1alpha1.
 		_ = json.NewEncoder(w).Encode(d)
 	}))
 	t.Cleanup(server.Close)
-	client, err := drain.NewClient(&rest.Config{Host: server.URL})
+	client, err := ownclient.NewDrainClient(&rest.Config{Host: server.URL})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/clusterread"
 	"github.com/dra-steward/dra-steward/internal/clusterwrite"
-	"github.com/dra-steward/dra-steward/internal/controllers/drain"
 	"github.com/dra-steward/dra-steward/internal/faults"
+	"github.com/dra-steward/dra-steward/internal/ownclient"
 	"github.com/dra-steward/dra-steward/internal/taints"
 	"github.com/dra-steward/dra-steward/internal/why"
 )
@@ -152,7 +152,7 @@ func runDrain(ctx context.Context, streams cmdutil.Streams, o drainOptions, args
 	if err != nil {
 		return err
 	}
-	client, err := drain.NewClient(config)
+	client, err := ownclient.NewDrainClient(config)
 	if err != nil {
 		return err
 	}
@@ -170,7 +170,7 @@ func runDrain(ctx context.Context, streams cmdutil.Streams, o drainOptions, args
 }
 
 // drain makes the drain, or goes on with it.
-func (o drainOptions) drain(ctx context.Context, streams cmdutil.Streams, config *rest.Config, client *drain.Client, args []string) error {
+func (o drainOptions) drain(ctx context.Context, streams cmdutil.Streams, config *rest.Config, client *ownclient.DrainClient, args []string) error {
 	args = taints.Arguments(args)
 	o.read.Need(args...)
 	o.read.Nodes = o.labels != ""

@@ -11,14 +11,14 @@ import (
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/clusterread"
 	"github.com/dra-steward/dra-steward/internal/clusterwrite"
-	"github.com/dra-steward/dra-steward/internal/controllers/drain"
+	"github.com/dra-steward/dra-steward/internal/ownclient"
 	"github.com/dra-steward/dra-steward/internal/printable"
 )
 
 func listFormats() []string { return []string{"text", "wide", "name"} }
 
 // listDrains shows all drains.
-func (o drainOptions) listDrains(ctx context.Context, streams cmdutil.Streams, client *drain.Client) error {
+func (o drainOptions) listDrains(ctx context.Context, streams cmdutil.Streams, client *ownclient.DrainClient) error {
 	if err := cmdutil.CheckOutput(o.output, listFormats()...); err != nil {
 		return err
 	}
@@ -33,7 +33,7 @@ func (o drainOptions) listDrains(ctx context.Context, streams cmdutil.Streams, c
 }
 
 // followList shows all drains, and then those that change.
-func (o drainOptions) followList(ctx context.Context, streams cmdutil.Streams, client *drain.Client) error {
+func (o drainOptions) followList(ctx context.Context, streams cmdutil.Streams, client *ownclient.DrainClient) error {
 	o.read.Watcher = clusterread.NewWatcher(streams.Err)
 	return cmdutil.Watch(ctx, streams, o.read.Watcher.Changed(), func(ctx context.Context) ([]string, error) {
 		list, err := o.drains(ctx, streams, client)
@@ -48,7 +48,7 @@ func (o drainOptions) followList(ctx context.Context, streams cmdutil.Streams, c
 }
 
 // drains reads all drains.
-func (o drainOptions) drains(ctx context.Context, streams cmdutil.Streams, client *drain.Client) (*v1alpha1.DeviceDrainList, error) {
+func (o drainOptions) drains(ctx context.Context, streams cmdutil.Streams, client *ownclient.DrainClient) (*v1alpha1.DeviceDrainList, error) {
 	found, err := clusterread.List[*v1alpha1.DeviceDrain](ctx, &o.read.Source, streams, "DeviceDrains", client)
 	if err != nil {
 		return nil, clusterwrite.DrainError(err)

@@ -21,7 +21,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/clusterread"
 	"github.com/dra-steward/dra-steward/internal/clusterwrite"
-	"github.com/dra-steward/dra-steward/internal/controllers/drain"
+	"github.com/dra-steward/dra-steward/internal/ownclient"
 	selectorcel "github.com/dra-steward/dra-steward/internal/selector"
 	"github.com/dra-steward/dra-steward/internal/taints"
 )
@@ -117,7 +117,7 @@ func (o drainOptions) drainSelector() *v1alpha1.DrainSelector {
 
 // createOrResume creates the drain; if it exists, the given settings are written and a pause
 // ends.
-func (o drainOptions) createOrResume(ctx context.Context, streams cmdutil.Streams, client *drain.Client, wanted *v1alpha1.DeviceDrain) (*v1alpha1.DeviceDrain, error) {
+func (o drainOptions) createOrResume(ctx context.Context, streams cmdutil.Streams, client *ownclient.DrainClient, wanted *v1alpha1.DeviceDrain) (*v1alpha1.DeviceDrain, error) {
 	made, err := client.Create(ctx, wanted, false)
 	if err == nil {
 		fmt.Fprintf(streams.Out, "devicedrain %s created\n", made.Name)
@@ -151,7 +151,7 @@ func (o drainOptions) checkKept(stored *v1alpha1.DeviceDrain) error {
 }
 
 // resumeExisting writes the given settings into the drain that exists, which goes on.
-func (o drainOptions) resumeExisting(ctx context.Context, streams cmdutil.Streams, client *drain.Client, wanted *v1alpha1.DeviceDrain) (*v1alpha1.DeviceDrain, error) {
+func (o drainOptions) resumeExisting(ctx context.Context, streams cmdutil.Streams, client *ownclient.DrainClient, wanted *v1alpha1.DeviceDrain) (*v1alpha1.DeviceDrain, error) {
 	stored, err := client.Get(ctx, wanted.Name)
 	if err != nil {
 		return nil, err

@@ -18,7 +18,8 @@ import (
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/clusterread"
 	"github.com/dra-steward/dra-steward/internal/clusterwrite"
-	"github.com/dra-steward/dra-steward/internal/controllers/drain"
+	"github.com/dra-steward/dra-steward/internal/drain"
+	"github.com/dra-steward/dra-steward/internal/ownclient"
 	"github.com/dra-steward/dra-steward/internal/plural"
 	"github.com/dra-steward/dra-steward/internal/printable"
 	"github.com/dra-steward/dra-steward/internal/windows"
@@ -28,7 +29,7 @@ import (
 )
 
 // plan prints the effect of a drain. In a server dry run, the API server also checks the drain.
-func (o drainOptions) plan(ctx context.Context, streams cmdutil.Streams, config *rest.Config, client *drain.Client, view *tracker.Snapshot, wanted *v1alpha1.DeviceDrain) error {
+func (o drainOptions) plan(ctx context.Context, streams cmdutil.Streams, config *rest.Config, client *ownclient.DrainClient, view *tracker.Snapshot, wanted *v1alpha1.DeviceDrain) error {
 	reader, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return err

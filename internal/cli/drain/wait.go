@@ -13,7 +13,7 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/clusterwrite"
-	"github.com/dra-steward/dra-steward/internal/controllers/drain"
+	"github.com/dra-steward/dra-steward/internal/ownclient"
 	"github.com/dra-steward/dra-steward/internal/taints"
 )
 
@@ -21,7 +21,7 @@ import (
 const unattended = 15 * time.Second
 
 // follow shows the progress until the drain has ended.
-func (o drainOptions) follow(ctx context.Context, streams cmdutil.Streams, client *drain.Client, name string) error {
+func (o drainOptions) follow(ctx context.Context, streams cmdutil.Streams, client *ownclient.DrainClient, name string) error {
 	var over <-chan time.Time
 	if o.timeout > 0 {
 		timer := time.NewTimer(o.timeout)
@@ -99,7 +99,7 @@ func drainNames(args []string) (names []string, _ error) {
 }
 
 // steer pauses, resumes or deletes drains.
-func (o drainOptions) steer(ctx context.Context, streams cmdutil.Streams, client *drain.Client, names []string) error {
+func (o drainOptions) steer(ctx context.Context, streams cmdutil.Streams, client *ownclient.DrainClient, names []string) error {
 	if len(names) == 0 {
 		return errNoDrains
 	}

@@ -15,7 +15,6 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/internal/controllers/drain"
 	"github.com/dra-steward/dra-steward/internal/guard"
 	"github.com/dra-steward/dra-steward/internal/health"
 	"github.com/dra-steward/dra-steward/internal/reconcile"
@@ -46,7 +45,7 @@ type Options struct {
 	// Usage has who holds which device, and Beginnings the evictions that began. UsageSynced are done once both
 	// know what there was.
 	Usage       *usage.Index
-	Beginnings  drain.Beginnings
+	Beginnings  reconcile.Beginnings
 	UsageSynced []cache.DoneChecker
 	// Thresholds are those of the guard, and Window is how long an eviction counts.
 	Thresholds guard.Thresholds
@@ -79,7 +78,7 @@ type Controller struct {
 	changed  chan struct{}
 	// written are the reactions as they were written last, until the informer has them.
 	written reconcile.Written[*v1alpha1.DeviceReaction]
-	made    *drain.DrainStore
+	made    *reconcile.DrainStore
 	// refused is why the last deletions of drivers' pods were refused, by reaction.
 	refused map[string]map[types.UID]string
 	// notCreated is why the last drains were not created, by reaction and drain.
@@ -101,7 +100,7 @@ func New(options Options) (*Controller, error) {
 	}
 	return &Controller{
 		options: options, changed: make(chan struct{}, 1),
-		written: map[string]*v1alpha1.DeviceReaction{}, made: drain.NewDrainStore(options.Drains.GetStore(), options.Drains.LastSyncResourceVersion, options.Beginnings), refused: map[string]map[types.UID]string{}, notCreated: map[string]map[string]string{},
+		written: map[string]*v1alpha1.DeviceReaction{}, made: reconcile.NewDrainStore(options.Drains.GetStore(), options.Drains.LastSyncResourceVersion, options.Beginnings), refused: map[string]map[types.UID]string{}, notCreated: map[string]map[string]string{},
 	}, nil
 }
 

@@ -16,7 +16,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/internal/controllers/drain"
 	"github.com/dra-steward/dra-steward/internal/ownclient"
 )
 
@@ -30,7 +29,7 @@ type Client struct {
 	*drains
 }
 
-type drains = drain.Client
+type drains = ownclient.DrainClient
 
 // NewClient returns a client.
 func NewClient(config *rest.Config) (*Client, error) {
@@ -38,7 +37,7 @@ func NewClient(config *rest.Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	own, err := drain.NewClient(config)
+	own, err := ownclient.NewDrainClient(config)
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/internal/controllers/drain"
+	"github.com/dra-steward/dra-steward/internal/drain"
 	"github.com/dra-steward/dra-steward/internal/guard"
 	"github.com/dra-steward/dra-steward/internal/reconcile"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
@@ -51,7 +51,7 @@ type Options struct {
 	// Usage has who holds which device, and Beginnings the evictions that began. UsageSynced are done once both
 	// know what there was.
 	Usage       *usage.Index
-	Beginnings  drain.Beginnings
+	Beginnings  reconcile.Beginnings
 	UsageSynced []cache.DoneChecker
 	// Thresholds are those of the guard, and Window is how long an eviction counts.
 	Thresholds guard.Thresholds
@@ -81,7 +81,7 @@ type Controller struct {
 	changed chan struct{}
 	// written are the rolls as they were written last, until the informer has them.
 	written reconcile.Written[*v1alpha1.DeviceRoll]
-	made    *drain.DrainStore
+	made    *reconcile.DrainStore
 	// refused is why the last write for a node failed, by roll and node.
 	refused map[string]string
 	// landings are the last answers of Foresight, by roll and node.
@@ -98,7 +98,7 @@ func New(options Options) (*Controller, error) {
 	}
 	return &Controller{
 		options: options, changed: make(chan struct{}, 1), written: map[string]*v1alpha1.DeviceRoll{},
-		made: drain.NewDrainStore(options.Drains.GetStore(), options.Drains.LastSyncResourceVersion, options.Beginnings), refused: map[string]string{}, landings: map[string]landing{},
+		made: reconcile.NewDrainStore(options.Drains.GetStore(), options.Drains.LastSyncResourceVersion, options.Beginnings), refused: map[string]string{}, landings: map[string]landing{},
 	}, nil
 }
 

@@ -1,0 +1,83 @@
+package drain
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/plural"
+	"github.com/dra-steward/dra-steward/internal/siblings"
+	"github.com/dra-steward/dra-steward/pkg/patch"
+	"github.com/dra-steward/dra-steward/pkg/usage"
+)
+
+// Devices are what a drain is about, or why that is not known.
+type Devices struct {
+	// Names are in their order, each once.
+	Names []v1alpha1.DeviceName
+	// Reason and Message are why there are none: a reason of the condition Blocked.
+	Reason, Message string
+}
+
+// Resolve returns the devices of a drain: those in its status, once it has begun, those
+// that it names, or those that its selector finds now, which is asked only then. Where it takes
+// partitions along, these are found in the published slices.
+func Resolve(d *v1alpha1.DeviceDrain, find func(*v1alpha1.DrainSelector) patch.Selection, published iter.Seq[*resourceapi.ResourceSlice]) Devices {
+	if len(d.Status.Devices) > 0 {
+		return Devices{Names: expand(d.Status.Devices)}
+	}
+	found := directly(d, find)
+	if !d.Spec.WithPartitions || found.Names == nil || published == nil {
+		return found
+	}
+	for _, id := range siblings.Of(published, ids(found.Names)) {
+		found.Names = append(found.Names, v1alpha1.DeviceName(id))
+	}
+	if n := len(found.Names); n > v1alpha1.DrainDevicesMax {
+		return Devices{Reason: v1alpha1.BlockedTooManyDevices, Message: fmt.Sprintf(
+			"with partitions there are %s, and a drain has at most %d: split the drain", plural.Of(n, "device"), v1alpha1.DrainDevicesMax)}
+	}
+	slices.SortFunc(found.Names, compareNames)
+	return found
+}
+
+// ids are the names as other packages have them.
+func ids(names []v1alpha1.DeviceName) iter.Seq[usage.DeviceID] {
+	return func(yield func(usage.DeviceID) bool) {
+		for _, name := range names {
+			if !yield(usage.DeviceID(name)) {
+				return
+			}
+		}
+	}
+}
+
+// directly are the devices that a drain names or selects.
+func directly(d *v1alpha1.DeviceDrain, find func(*v1alpha1.DrainSelector) patch.Selection) Devices {
+	if d.Spec.Selector == nil {
+		return Devices{Names: slices.Compact(slices.SortedFunc(slices.Values(d.Spec.Devices), compareNames))}
+	}
+	found := find(d.Spec.Selector)
+	switch {
+	case len(found.Problems) > 0:
+		return Devices{Reason: v1alpha1.BlockedSelector, Message: found.Problems[0].Message}
+	case found.Failures.Devices > 0:
+		return Devices{Reason: v1alpha1.BlockedSelector, Message: fmt.Sprintf(
+			"the selector fails for %s, first %s: name the driver, or test that the attribute exists",
+			plural.Of(found.Failures.Devices, "device"), found.Failures.First)}
+	case len(found.Devices) == 0:
+		return Devices{Reason: v1alpha1.BlockedNoDevices, Message: "the selector matches no published device yet"}
+	case len(found.Devices) > v1alpha1.DrainDevicesMax:
+		return Devices{Reason: v1alpha1.BlockedTooManyDevices, Message: fmt.Sprintf(
+			"the selector matches %s, and a drain has at most %d: split the drain", plural.Of(len(found.Devices), "device"), v1alpha1.DrainDevicesMax)}
+	}
+	return Devices{Names: found.Devices}
+}
+
+// Names are the devices of a drain, none while its selector is not resolved.
+func Names(d *v1alpha1.DeviceDrain) []v1alpha1.DeviceName {
+	return Resolve(d, func(*v1alpha1.DrainSelector) patch.Selection { return patch.Selection{} }, nil).Names
+}
