@@ -38,7 +38,7 @@ func TestStuckChecksGiveTheirSlotsBack(t *testing.T) {
 				})
 			}()
 		}
-		time.Sleep(2 * time.Second)
+		<-time.After(2 * time.Second)
 		start := time.Now()
 		admits := func(context.Context, admission.Request) admission.Response { return admission.Allowed("") }
 		for range 100 {

@@ -88,7 +88,7 @@ func beyond(quoted []byte) bool {
 	return Bounded(strings.TrimSpace(text)) != nil
 }
 
-// A walker goes through JSON beside the type that it is decoded into. It reads every key as often as it is there, and in
+// A walker goes through JSON together with the type that it is decoded into. It reads every key as often as it is there, and in
 // any case: so do decoders.
 type walker struct{ json *json.Decoder }
 

@@ -58,23 +58,32 @@ func (b *budget) end(err error) {
 	panic(interpreter.EvalCancelledError{Message: err.Error()})
 }
 
-// bounds are the functions of an environment, by name and overload.
-type bounds map[string]*functions.Overload
+// bounds are what the bounds of an expression depend on.
+type bounds struct {
+	// overloads are the functions of the environment, by name and overload.
+	overloads map[string]*functions.Overload
+	// reads is how many variables and fields the expression reads.
+	reads int
+}
 
-// decorate replaces a call by one that spends its work before it begins.
+// decorate replaces a call by one that spends its work before it begins, and what can be the range of a loop by
+// what spends the work of the loop.
 func (b bounds) decorate(node interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
+	if read, is := node.(interpreter.InterpretableAttribute); is && fmt.Sprintf("%T", node) == plainAttribute {
+		return &attribute{read, b.reads}, nil
+	}
 	planned, is := node.(interpreter.InterpretableCall)
 	if !is {
 		return node, nil
 	}
-	overload := b[planned.OverloadID()]
+	overload := b.overloads[planned.OverloadID()]
 	if overload == nil {
-		overload = b[planned.Function()]
+		overload = b.overloads[planned.Function()]
 	}
 	if overload == nil || overload.NonStrict {
 		return &round{planned}, nil
 	}
-	c := &call{InterpretableCall: planned, overload: overload, args: planned.Args(), work: workOf(planned.Function())}
+	c := &call{InterpretableCall: planned, overload: overload, args: planned.Args(), work: workOf(planned.Function()), reads: b.reads}
 	if usesPatterns(planned.Function()) {
 		if err := c.prepare(); err != nil {
 			return nil, err
@@ -104,6 +113,7 @@ type call struct {
 	overload *functions.Overload
 	args     []interpreter.InterpretableV2
 	work     work
+	reads    int
 	// pattern is the regular expression, if it is a constant.
 	pattern *pattern
 }
@@ -129,7 +139,9 @@ func (c *call) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 		left = b.left
 	}
 	b.spend(callWork + c.work(c, values, left))
-	return types.LabelErrNode(c.ID(), c.apply(values))
+	value := c.apply(values)
+	b.spendLoop(value, c.reads)
+	return types.LabelErrNode(c.ID(), value)
 }
 
 // Eval evaluates the call.

@@ -25,7 +25,7 @@ const (
 )
 
 // tooComplex returns why an expression takes too long to compile, or nothing. One that cannot
-// be parsed is for the compiler to judge.
+// be parsed is for the compiler to check.
 func tooComplex(expression string) string {
 	if len(expression) > resourceapi.CELSelectorExpressionMaxLength {
 		return fmt.Sprintf("it has %d bytes, more than %d", len(expression), resourceapi.CELSelectorExpressionMaxLength)
@@ -150,7 +150,7 @@ func (c *complexity) macro(name string, args []ast.Expr, calls, depth int) (int,
 	return calls + n, max(depth, d)
 }
 
-// patterns judges constant regular expressions, which are compiled with the expression.
+// patterns checks constant regular expressions, which are compiled with the expression.
 func (c *complexity) patterns(function string, args []ast.Expr) {
 	for _, arg := range args {
 		if literal, is := arg.AsLiteral().(types.String); is && usesPatterns(function) && patternSize(string(literal)) > maxPattern {

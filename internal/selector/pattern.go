@@ -81,7 +81,7 @@ func patternSize(expression string) int {
 	}
 	parsed, err := syntax.Parse(expression, syntax.Perl)
 	if err != nil {
-		return len(expression) // the compiler says what is wrong
+		return len(expression) // the compiler reports the error
 	}
 	return instructions(parsed)
 }

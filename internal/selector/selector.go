@@ -108,6 +108,10 @@ func (p *program) compile() (cel.Program, error) {
 	if issues != nil {
 		return nil, issues.Err()
 	}
+	reads, tooLarge := loops(ast)
+	if tooLarge {
+		return nil, ErrTooExpensive
+	}
 	bindings := map[string]*functions.Overload{}
 	for _, function := range p.env.Functions() {
 		overloads, err := function.Bindings()
@@ -118,6 +122,6 @@ func (p *program) compile() (cel.Program, error) {
 			bindings[overload.Operator] = overload
 		}
 	}
-	return p.env.Program(ast, cel.CustomDecoratorV2(bounds(bindings).decorate),
+	return p.env.Program(ast, cel.CustomDecoratorV2(bounds{bindings, reads}.decorate),
 		cel.CostLimit(resourceapi.CELSelectorExpressionMaxCost), cel.InterruptCheckFrequency(celconfig.CheckFrequency))
 }
