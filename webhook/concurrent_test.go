@@ -22,11 +22,13 @@ func TestAllAPIServersAreOneAddress(t *testing.T) {
 	body := reviewOf(t, "v1", by("jane", "team-a", create("ResourceClaim", object)))
 	for _, http2 := range []bool{false, true} {
 		server := start(t, review.Reviewer{}, func(s *webhook.Server) { s.Bounds.Timeout = time.Minute })
-		clients := []*http.Client{server.newClient(t, http2)}
-		if http2 { // connections that are open: with 1,000 handshakes at once the test measures those
-			for range reviews / 10 {
-				clients = append(clients, server.newClient(t, http2))
-			}
+		connections := reviews // that are open: with 1,000 handshakes at once the test measures those
+		if http2 {
+			connections = reviews / 10
+		}
+		var clients []*http.Client
+		for range connections {
+			clients = append(clients, server.newClient(t, http2))
 		}
 		for _, client := range clients {
 			if _, err := send(client, server.address, body); err != nil {

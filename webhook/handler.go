@@ -117,7 +117,7 @@ func (h handler) answer(ctx context.Context, req admission.Request, now time.Tim
 	if err != nil {
 		h.Log.Error(err, "cannot check a request", "kind", req.Kind, "namespace", req.Namespace, "name", req.Name, "uid", req.UID)
 		wrong := h.redactError(ctx, err)
-		if mayPass(ctx) || req.SubResource == "status" || keeps(req) {
+		if mayPass(ctx) || !errors.As(err, new(review.UnknownKindError)) && (req.SubResource == "status" || keeps(req)) {
 			response := h.Metrics.unchecked(h.endpoint, "error")
 			response.Warnings = []string{named("not checked: "+wrong.Error(), ruleid.RequestError)}
 			return response, verdictErrored
