@@ -13,11 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/pkg/patch/record"
 	"github.com/dra-steward/dra-steward/internal/manifest"
 	"github.com/dra-steward/dra-steward/internal/newer"
 	"github.com/dra-steward/dra-steward/internal/packed"
 	"github.com/dra-steward/dra-steward/internal/parameters"
+	"github.com/dra-steward/dra-steward/pkg/patch/record"
 	"github.com/dra-steward/dra-steward/pkg/review"
 )
 
