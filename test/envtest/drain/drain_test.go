@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 )
@@ -27,9 +28,13 @@ func TestBudget(t *testing.T) {
 	s.publish(1, 3, 3)
 	s.budget("web", "web", 2)
 	fewest := s.watched("web")
-	name := s.drain("", s.all(0))
+	spec := s.all(0)
+	spec.Paused = true // until it is known that the pods land: a drain can end before that
+	name := s.drain("", spec)
 	s.wait(name, "Cordoned=False WaitingForScheduler")
 	s.wait(name, "PodsLand=True AllLand")
+	_, err := drains.Patch(t.Context(), name, types.MergePatchType, []byte(`{"spec":{"paused":false}}`), metav1.PatchOptions{})
+	do(s, err)
 	// The role of the chart lets the controller read the feature gates of the API server.
 	if log, err := os.ReadFile(steward.log()); err != nil || !strings.Contains(string(log), `"the metrics of the API server"`) {
 		t.Errorf("the log does not name the source of the feature gates: %v\n%s", err, log)
