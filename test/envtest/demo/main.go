@@ -19,6 +19,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/dra-steward/dra-steward/internal/cli"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
@@ -31,7 +32,9 @@ func main() {
 		os.Exit(cli.Run(ctx, os.Args[1:], cmdutil.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}))
 	}
 	// The controller and the webhook keep logs of their own; their libraries write to stderr.
+	// controller-runtime's writes a stack 30 s after the start, unless it has a logger by then.
 	klog.SetLogger(logr.Discard())
+	ctrllog.SetLogger(logr.Discard())
 	err := run(ctx, os.Args[1:])
 	interrupted := ctx.Err() != nil
 	stop()

@@ -42,7 +42,7 @@ func at(took []time.Duration, percent int) time.Duration {
 const rounds = 3
 
 // fewest are the writes of each kind that a p99 needs. In the minute of make test there are
-// fewer, and p90 is compared.
+// fewer, and the median is compared: a p90 of eight writes is the slowest one.
 const fewest = 100
 
 // TestOrdinary: while tenants flood the API server, the claims of another tenant and those
@@ -91,7 +91,7 @@ func slower(t *testing.T, ours, noop flooded) (problem string) {
 		percent := 99
 		for _, l := range []latency{ours.quiet, ours.flood, noop.quiet, noop.flood} {
 			if len(of(l)) < fewest {
-				percent = 90
+				percent = 50
 			}
 		}
 		late := func(l latency) float64 { return float64(at(of(l), percent)) }
