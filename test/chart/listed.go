@@ -12,6 +12,9 @@ func perComponent() map[string]any {
 		"resources":    values{"limits": values{"memory": "1234Mi"}}, "extraArgs": []any{"--extra"},
 		"extraEnv": []any{values{"name": "A", "value": "b"}}, "extraVolumes": extraVolumes(), "extraVolumeMounts": extraVolumeMounts(),
 		"topologySpreadConstraints": []any{values{"maxSkew": 3, "topologyKey": "a", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": values{}}},
+		"ports":                     values{"health": 1081}, "hostNetwork": true, "dnsPolicy": "Default", "revisionHistoryLimit": 3,
+		"podSecurityContext": values{"runAsUser": 1234}, "securityContext": values{"runAsUser": 1234},
+		"livenessProbe": values{"periodSeconds": 11}, "readinessProbe": values{"periodSeconds": 11},
 	}
 }
 
@@ -33,19 +36,30 @@ func Listed() map[string]map[string]any {
 	monitor := values{"enabled": true}
 	all := map[string]values{
 		"nameOverride": {"nameOverride": "gpu"}, "commonLabels": {"commonLabels": values{"example.com/a": "b"}},
-		"image.registry":            {"image": values{"registry": "a.example"}},
-		"global.imageRegistry":      {"global": values{"imageRegistry": "a.example"}},
-		"podDisruptionBudget":       {"podDisruptionBudget": values{"enabled": false}},
-		"monitoring.serviceMonitor": {"monitoring": values{"serviceMonitor": monitor}},
-		"monitoring.podMonitor":     {"monitoring": values{"podMonitor": monitor}},
-		"networkPolicy.enabled":     {"networkPolicy": values{"enabled": true}},
-		"rbac.aggregateToView":      {"rbac": values{"aggregateToView": false}},
-		"rbac.oncall":               {"rbac": values{"oncall": false}},
-		"crds.install":              {"crds": values{"install": false}},
-		"crds.keep":                 {"crds": values{"keep": false}},
-		"node.createNamespace":      {"node": values{"namespace": "agents", "createNamespace": true}},
-		"monitoring.alerts.enabled": {"monitoring": values{"alerts": values{"enabled": true}}},
-		"monitoring.dashboard":      {"monitoring": values{"dashboard": values{"enabled": true}}},
+		"image.registry":                              {"image": values{"registry": "a.example"}},
+		"global.imageRegistry":                        {"global": values{"imageRegistry": "a.example"}},
+		"podDisruptionBudget":                         {"podDisruptionBudget": values{"enabled": false}},
+		"monitoring.serviceMonitor":                   {"monitoring": values{"serviceMonitor": monitor}},
+		"monitoring.podMonitor":                       {"monitoring": values{"podMonitor": monitor}},
+		"networkPolicy.enabled":                       {"networkPolicy": values{"enabled": true}},
+		"rbac.aggregateToView":                        {"rbac": values{"aggregateToView": false}},
+		"rbac.oncall":                                 {"rbac": values{"oncall": false}},
+		"rbac.create":                                 {"rbac": values{"create": false}},
+		"service.annotations":                         {"service": values{"annotations": values{"example.com/a": "b"}}},
+		"service.type":                                {"service": values{"type": "NodePort"}},
+		"service.ipFamilyPolicy":                      {"service": values{"ipFamilyPolicy": "PreferDualStack"}},
+		"service.ipFamilies":                          {"service": values{"ipFamilies": []any{"IPv6"}}},
+		"networkPolicy.egress":                        {"networkPolicy": values{"enabled": true, "egress": []any{values{}}}},
+		"webhooks.annotations":                        {"webhooks": values{"annotations": values{"example.com/a": "b"}}},
+		"webhooks.objectSelector":                     {"webhooks": values{"objectSelector": values{"matchLabels": values{"a": "b"}}}},
+		"webhooks.matchConditions":                    {"webhooks": values{"matchConditions": []any{values{"name": "a", "expression": "true"}}}},
+		"webhooks.namespaceSelector.matchLabels":      {"webhooks": values{"namespaceSelector": values{"matchLabels": values{"a": "b"}}}},
+		"webhooks.namespaceSelector.matchExpressions": {"webhooks": values{"namespaceSelector": values{"matchExpressions": []any{values{"key": "a", "operator": "Exists"}}}}},
+		"crds.install":                                {"crds": values{"install": false}},
+		"crds.keep":                                   {"crds": values{"keep": false}},
+		"node.createNamespace":                        {"node": values{"namespace": "agents", "createNamespace": true}},
+		"monitoring.alerts.enabled":                   {"monitoring": values{"alerts": values{"enabled": true}}},
+		"monitoring.dashboard":                        {"monitoring": values{"dashboard": values{"enabled": true}}},
 	}
 	for name, value := range perComponent() {
 		set := values{name: value}

@@ -126,3 +126,33 @@ func TestNodeNamespace(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestSameFolderTwice: a folder in two spellings is mounted once.
+func TestSameFolderTwice(t *testing.T) {
+	v := everywhere(nil)
+	v["node"].(values)["hostPaths"] = []any{"/dev", "/dev/", "/etc/cdi"}
+	found, _ := workloads(t, v)
+	mounted := map[string]int{}
+	for _, mount := range found["node"].Spec.Containers[0].VolumeMounts {
+		mounted[mount.MountPath]++
+	}
+	if mounted["/host/dev"] != 1 || mounted["/host/etc/cdi"] != 1 {
+		t.Errorf("got %v", mounted)
+	}
+}
+
+// TestEnvironmentOnce: a variable of the site takes the place of the chart's. Server-side apply refuses a name twice.
+func TestEnvironmentOnce(t *testing.T) {
+	found, _ := workloads(t, everywhere(values{"extraEnv": []any{values{"name": "GOMEMLIMIT", "value": "1GiB"}}}))
+	for component, template := range found {
+		var got []string
+		for _, e := range template.Spec.Containers[0].Env {
+			if e.Name == "GOMEMLIMIT" {
+				got = append(got, e.Value)
+			}
+		}
+		if len(got) != 1 || got[0] != "1GiB" {
+			t.Errorf("component %q: GOMEMLIMIT is %v", component, got)
+		}
+	}
+}

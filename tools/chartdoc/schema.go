@@ -82,7 +82,21 @@ func (v value) schema(base, configuration object) (object, error) {
 		}
 	}
 	s["properties"] = properties
+	if required := v.required(); required != nil {
+		s["required"] = required
+	}
 	return s, nil
+}
+
+// required are the groups among the members that templates read: null removes one. Only a group whose
+// members are null by default may be left out.
+func (v value) required() (names []any) {
+	for _, child := range v.children {
+		if slices.ContainsFunc(child.children, func(member value) bool { return member.node.ShortTag() != "!!null" }) {
+			names = append(names, child.name())
+		}
+	}
+	return names
 }
 
 // imply adds what the default says about the type: a null allows null, and a group may

@@ -102,10 +102,14 @@ them stops the installation here, and not later in a DaemonSet without pods. */ 
 
 {{- /* The folders of the node below /host: all of it, or those of CDI and what they name. */ -}}
 {{- define "dra-steward.nodeFolders" -}}
-{{- if has "/" .Values.node.hostPaths -}}
+{{- if has "/" (.Values.node.hostPaths | default list) -}}
 ["/"]
 {{- else -}}
-{{- concat .Values.node.cdiDirs .Values.node.hostPaths | uniq | toJson -}}
+{{- $folders := list -}}
+{{- range concat (.Values.node.cdiDirs | default list) (.Values.node.hostPaths | default list) -}}
+{{- $folders = append $folders (clean .) -}}
+{{- end -}}
+{{- $folders | uniq | toJson -}}
 {{- end -}}
 {{- end -}}
 
@@ -341,6 +345,19 @@ renewBefore, before which its successor is served. */ -}}
 {{- if eq .Values.certificates.mode "selfManaged" }}true{{ end -}}
 {{- end -}}
 
+{{- /* Two releases would both check each write and both evict. With crds.install the definitions, which have one owner,
+refuse the second one. */ -}}
+{{- define "dra-steward.requireOneRelease" -}}
+{{- if not .Values.crds.install -}}
+{{- range (lookup "admissionregistration.k8s.io/v1" "ValidatingWebhookConfiguration" "" "").items -}}
+{{- $labels := .metadata.labels | default dict -}}
+{{- if and (eq (get $labels "app.kubernetes.io/name") (include "dra-steward.name" $)) (ne (get $labels "app.kubernetes.io/instance") $.Release.Name) -}}
+{{- fail (printf "the release %s of dra-steward is installed already (ValidatingWebhookConfiguration %s): upgrade or uninstall it; two releases would both check each write and both evict" (get $labels "app.kubernetes.io/instance") .metadata.name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "dra-steward.requireCertificate" -}}
 {{- with .Values.certificates.clientCA -}}
 {{- if not (contains "-----BEGIN CERTIFICATE-----" .) -}}
@@ -407,24 +424,153 @@ and then install with
 {{- end }}
 {{- end -}}
 
+{{- /* What a component has of its own, or of the webhook where it is null. */ -}}
+{{- define "dra-steward.inherited" -}}
+{{- /* index, not get: get returns "" for an absent key, and Helm 4 leaves out the nulls of values.yaml. */ -}}
+{{- $value := index .component .key -}}
+{{- if kindIs "invalid" $value -}}
+{{- $value = get .root.Values .key -}}
+{{- end -}}
+{{- with $value -}}
+{{- toYaml . -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* How the pods of a component run: the network of the node or their own, and as whom. */ -}}
+{{- define "dra-steward.pod" -}}
+{{- if .component.hostNetwork }}
+hostNetwork: true
+{{- end }}
+{{- with .component.dnsPolicy | default (ternary "ClusterFirstWithHostNet" "" (.component.hostNetwork | default false)) }}
+dnsPolicy: {{ . }}
+{{- end }}
+{{- with include "dra-steward.inherited" (dict "root" .root "component" .component "key" "podSecurityContext") }}
+securityContext:
+  {{- . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{- define "dra-steward.container" -}}
+{{- with include "dra-steward.inherited" (dict "root" .root "component" .component "key" "securityContext") }}
+securityContext:
+  {{- . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{- /* The probes of the container. null omits one. */ -}}
+{{- define "dra-steward.probes" -}}
+{{- range $name, $path := dict "livenessProbe" (.live | default "/healthz") "readinessProbe" "/readyz" }}
+{{- with index $.component $name }}
+{{ $name }}:
+  httpGet:
+    path: {{ $path }}
+    port: {{ $.port | default "health" }}
+    {{- with $.scheme }}
+    scheme: {{ . }}
+    {{- end }}
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{- /* What Deployments have in common. */ -}}
+{{- define "dra-steward.workload" -}}
+{{- with .revisionHistoryLimit }}
+revisionHistoryLimit: {{ . }}
+{{- end }}
+{{- with .strategy }}
+strategy:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{- /* Environment variables: those of the chart whose names the site does not set, then the site's.
+A name twice is refused by server-side apply. */ -}}
+{{- define "dra-steward.env" -}}
+{{- $names := list -}}
+{{- range .extra -}}
+{{- $names = append $names .name -}}
+{{- end -}}
+{{- $all := list -}}
+{{- range .own -}}
+{{- if not (has .name $names) -}}
+{{- $all = append $all . -}}
+{{- end -}}
+{{- end -}}
+{{- concat $all (.extra | default list) | toYaml -}}
+{{- end -}}
+
+{{- define "dra-steward.webhookEnv" -}}
+{{ include "dra-steward.memoryLimit" . }}
+{{- end -}}
+
+{{- define "dra-steward.controllerEnv" -}}
+{{ include "dra-steward.memoryLimit" . }}
+# It keeps much for long and makes little garbage except while it evicts.
+- name: GOGC
+  value: "50"
+{{- end -}}
+
+{{- define "dra-steward.nodeEnv" -}}
+- name: NODE_NAME
+  valueFrom:
+    fieldRef:
+      fieldPath: spec.nodeName
+{{ include "dra-steward.memoryLimit" . }}
+{{- end -}}
+
+{{- define "dra-steward.schedulerEnv" -}}
+# Events about the scheduler itself are about its pod.
+- name: POD_NAME
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.name
+- name: POD_NAMESPACE
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.namespace
+{{ include "dra-steward.memoryLimit" . }}
+{{- end -}}
+
+{{- /* What the pods of a NetworkPolicy may reach. Without rules it says nothing about that. */ -}}
+{{- define "dra-steward.egress" -}}
+policyTypes: [Ingress{{ if .Values.networkPolicy.egress }}, Egress{{ end }}]
+{{- with .Values.networkPolicy.egress }}
+egress:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
 {{- /* Where the pods of a component run: its own value, or that of the webhook where it is
 null. */ -}}
 {{- define "dra-steward.placement" -}}
 {{- range $key := list "nodeSelector" "tolerations" "affinity" -}}
-{{- /* index, not get: get returns "" for an absent key, and Helm 4 leaves out the nulls of values.yaml. */ -}}
-{{- $value := index $.component $key -}}
-{{- if kindIs "invalid" $value -}}
-{{- $value = get $.root.Values $key -}}
-{{- end -}}
-{{- with $value }}
+{{- with include "dra-steward.inherited" (dict "root" $.root "component" $.component "key" $key) }}
 {{ $key }}:
-  {{- toYaml . | nindent 2 }}
+  {{- . | nindent 2 }}
 {{- end -}}
 {{- end -}}
 {{- with .component.topologySpreadConstraints }}
 topologySpreadConstraints:
   {{- toYaml . | nindent 2 }}
+{{- else }}
+{{- with .selector }}
+{{ include "dra-steward.spread" . }}
 {{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* Replicas prefer different nodes and zones. */ -}}
+{{- define "dra-steward.spread" -}}
+topologySpreadConstraints:
+{{- range $key := list "kubernetes.io/hostname" "topology.kubernetes.io/zone" }}
+  - topologyKey: {{ $key }}
+    maxSkew: 1
+    whenUnsatisfiable: ScheduleAnyway
+    labelSelector:
+      matchLabels:
+        {{- $ | nindent 8 }}
+{{- end }}
 {{- end -}}
 
 {{- /* Labels and annotations of the pods of a component. */ -}}
@@ -432,7 +578,7 @@ topologySpreadConstraints:
 labels:
   {{- $more := merge (dict) (.component.podLabels | default dict) (.root.Values.podLabels | default dict) }}
   {{- include "dra-steward.componentLabels" (dict "root" .root "component" .name "more" $more) | nindent 2 }}
-{{- with merge (dict) (.annotations | default dict) (.component.podAnnotations | default dict) .root.Values.podAnnotations }}
+{{- with merge (dict) (.annotations | default dict) (.component.podAnnotations | default dict) (.root.Values.podAnnotations | default dict) }}
 annotations:
   {{- toYaml . | nindent 2 }}
 {{- end }}
@@ -540,7 +686,7 @@ true
 {{- fail "guard.foresight: needs the devices of the cluster; set liveData.enabled=true" -}}
 {{- end -}}
 true
-{{- else if not (kindIs "invalid" .Values.guard.thresholds.stranded) -}}
+{{- else if not (kindIs "invalid" (.Values.guard.thresholds).stranded) -}}
 {{- fail "guard.thresholds.stranded: is not computed; set guard.enabled=true and guard.foresight=true" -}}
 {{- end -}}
 {{- end -}}

@@ -17,11 +17,15 @@ sideEffects: None
 matchPolicy: Equivalent
 {{- end -}}
 
-{{- /* cert-manager writes the authority of this certificate into caBundle. */ -}}
+{{- /* cert-manager writes the authority of this certificate into caBundle. The annotations of the site come last. */ -}}
 {{- define "dra-steward.injectAuthority" -}}
-{{- if eq .Values.certificates.mode "certManager" }}
+{{- $annotations := dict -}}
+{{- if eq .Values.certificates.mode "certManager" -}}
+{{- $annotations = dict "cert-manager.io/inject-ca-from" (printf "%s/%s" .Release.Namespace (include "dra-steward.fullname" .)) -}}
+{{- end -}}
+{{- with merge $annotations (.Values.webhooks.annotations | default dict) }}
 annotations:
-  cert-manager.io/inject-ca-from: {{ .Release.Namespace }}/{{ include "dra-steward.fullname" . }}
+  {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end -}}
 
@@ -32,7 +36,21 @@ namespaceSelector:
     - key: kubernetes.io/metadata.name
       operator: NotIn
       values:
-        {{- toYaml (concat (list "kube-system" .Release.Namespace) .Values.webhooks.excludedNamespaces | uniq) | nindent 8 }}
+        {{- toYaml (concat (list "kube-system" .Release.Namespace) (.Values.webhooks.excludedNamespaces | default list) | uniq) | nindent 8 }}
+    {{- with .Values.webhooks.namespaceSelector.matchExpressions }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  {{- with .Values.webhooks.namespaceSelector.matchLabels }}
+  matchLabels:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+{{- end -}}
+
+{{- /* The conditions of the site, before those of the webhook. */ -}}
+{{- define "dra-steward.siteConditions" -}}
+{{- with .Values.webhooks.matchConditions -}}
+{{- toYaml . -}}
+{{- end -}}
 {{- end -}}
 
 {{- define "dra-steward.rule" -}}
@@ -234,7 +252,12 @@ pods of existing templates start. */ -}}
 timeoutSeconds: {{ (get .root.Values.webhooks .name).timeoutSeconds }}
 {{ include "dra-steward.namespaceSelector" .root }}
 {{ include "dra-steward.rule" (dict "resource" .resource "scope" "Namespaced") }}
+{{- with .root.Values.webhooks.objectSelector }}
+objectSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 matchConditions:
+  {{- with include "dra-steward.siteConditions" .root | trim }}{{ . | nindent 2 }}{{ end }}
   {{- include "dra-steward.notDeleting" .root | nindent 2 }}
   - name: spec-changes
     expression: >-

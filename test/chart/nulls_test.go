@@ -1,0 +1,49 @@
+package chart
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// TestNulls sets each group, map and list of values.yaml to null, as "--set a=null" does: the chart renders without it, or
+// the schema names it. No template fails in the middle.
+func TestNulls(t *testing.T) {
+	var defaults values
+	if err := yaml.Unmarshal(read(t, "values.yaml"), &defaults); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range groups(defaults, nil) {
+		set := AllComponents(nil)
+		for at, rest := set, path; ; at, rest = at[rest[0]].(values), rest[1:] {
+			if len(rest) == 1 {
+				at[rest[0]] = nil
+				break
+			}
+			if at[rest[0]] == nil {
+				at[rest[0]] = values{}
+			}
+		}
+		name := strings.Join(path, ".")
+		_, err := Render(set, Options{})
+		if err != nil && !strings.Contains(err.Error(), "missing property '"+path[len(path)-1]+"'") {
+			t.Errorf("%s=null: %v", name, err)
+		}
+	}
+}
+
+// groups are the paths of all maps and lists.
+func groups(of values, above []string) (paths [][]string) {
+	for name, value := range of {
+		path := append(slices.Clone(above), name)
+		switch value := value.(type) {
+		case values:
+			paths = append(append(paths, path), groups(value, path)...)
+		case []any:
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
