@@ -360,7 +360,7 @@ func TestSecureMetrics(t *testing.T) {
 		}
 		endpoints, _, _ := unstructured.NestedSlice(object.Object, "spec", list)
 		endpoint, _ := endpoints[0].(map[string]any)
-		if endpoint["scheme"] != "https" || object.GetKind() == "ServiceMonitor" && endpoint["bearerTokenFile"] == nil {
+		if endpoint["scheme"] != "https" || endpoint["bearerTokenFile"] != nil {
 			t.Errorf("%s: %v", object.GetKind(), endpoint)
 		}
 	}

@@ -1,6 +1,8 @@
 package chart
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -46,4 +48,25 @@ func groups(of values, above []string) (paths [][]string) {
 		}
 	}
 	return paths
+}
+
+// TestEarlierValues: a release that has set each value of an earlier chart is upgraded: what is renamed or removed is accepted.
+func TestEarlierValues(t *testing.T) {
+	earlier, err := filepath.Glob("testdata/values-*.yaml")
+	if err != nil || len(earlier) == 0 {
+		t.Fatalf("%v, %v", earlier, err)
+	}
+	for _, name := range earlier {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var set values
+		if err := yaml.Unmarshal(data, &set); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Render(set, Options{}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }
