@@ -266,6 +266,14 @@ func NewConfigMetrics(registerer prometheus.Registerer, reviewer func() review.R
 	}
 	all.GaugeFunc("dra_steward_config_exemptions_expired", "Expired exemptions of the configuration in force.",
 		func() float64 { return float64(len(reviewer().Expired(time.Now()))) })
+	all.GaugeFunc("dra_steward_config_next_exemption_expiry_timestamp_seconds",
+		"When the first exemption of the configuration in force expires; 0 without one.",
+		func() float64 {
+			if next := reviewer().NextExpiry(time.Now()); !next.IsZero() {
+				return float64(next.Unix())
+			}
+			return 0
+		})
 	return m, all.Err()
 }
 

@@ -88,6 +88,16 @@ func (r Reviewer) Expired(now time.Time) (places []int) {
 	return places
 }
 
+// NextExpiry returns when the first of the exemptions in force expires, and the zero time if there is none.
+func (r Reviewer) NextExpiry(now time.Time) (next time.Time) {
+	for _, e := range r.exemptions.list {
+		if e.Expires.After(now) && (next.IsZero() || e.Expires.Before(next)) {
+			next = e.Expires
+		}
+	}
+	return next
+}
+
 // reason returns why a rule does not count for a write, and the place of that in the
 // configuration; no place if it counts. What policies say of a claim from a template has
 // been weighed already.

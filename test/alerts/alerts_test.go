@@ -48,6 +48,23 @@ var recorded = map[string]struct{ fires, says, silent string }{
 		says:   "2 exemptions",
 		silent: `dra_steward_config_exemptions_expired{pod="a"} 0x80`,
 	},
+	"DraStewardExemptionExpires": {
+		fires:  "dra_steward_config_next_exemption_expiry_timestamp_seconds{pod=\"a\"} 600000x60\n  dra_steward_config_next_exemption_expiry_timestamp_seconds{pod=\"b\"} 0x60",
+		says:   "The next exemption expires in 6d",
+		silent: "dra_steward_config_next_exemption_expiry_timestamp_seconds{pod=\"a\"} 700000x60\n  dra_steward_config_next_exemption_expiry_timestamp_seconds{pod=\"b\"} 0x60",
+	},
+	"DraStewardCertificateNotRenewed": {
+		fires:  `dra_steward_managed_certificate_failed{namespace="n",pod="a"} 0x10 1x50`,
+		says:   "The log of a has the reason",
+		silent: `dra_steward_managed_certificate_failed{namespace="n",pod="a"} 0x10 1x10 0x40`,
+	},
+	"DraStewardWebhookCallsFail": {
+		// The series appears with the first event.
+		fires: "up{job=\"apiserver\",instance=\"i\"} 1x60\n  apiserver_admission_webhook_rejection_count{job=\"apiserver\",instance=\"i\",name=\"claims.validate.dra-steward.io\",error_type=\"calling_webhook_error\"} _x15 3x44",
+		says:  "3 writes for claims.validate.dra-steward.io were refused",
+		// A denial, and the webhook of another.
+		silent: "apiserver_admission_webhook_rejection_count{name=\"claims.validate.dra-steward.io\",error_type=\"no_error\"} 0+3x60\n  apiserver_admission_webhook_rejection_count{name=\"claims.example.com\",error_type=\"calling_webhook_error\"} 0+3x60",
+	},
 	"DraStewardCertificateExpires": {
 		fires: `dra_steward_serving_certificate_expiry_timestamp_seconds{namespace="n",pod="a"} 80000x60`,
 		says:  "trusting a in 21h",

@@ -67,6 +67,7 @@ func wrong(t *testing.T, expression string) (problems []string) {
 	labels := map[string][]string{
 		// Of the API server, in k8s.io/apiserver/pkg/admission/metrics.
 		"apiserver_admission_webhook_fail_open_count": {"name", "type"},
+		"apiserver_admission_webhook_rejection_count": {"name", "type", "operation", "error_type", "rejection_code"},
 		"up": {}, // of Prometheus
 	}
 	for _, m := range all {
