@@ -20,11 +20,11 @@ import (
 	"github.com/dra-steward/dra-steward/internal/controllers/certificate"
 	"github.com/dra-steward/dra-steward/internal/controllers/devicedrain"
 	"github.com/dra-steward/dra-steward/internal/controllers/devicehistory"
+	"github.com/dra-steward/dra-steward/internal/controllers/devicereaction"
+	"github.com/dra-steward/dra-steward/internal/controllers/deviceroll"
 	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
 	"github.com/dra-steward/dra-steward/internal/controllers/patchstatus"
 	"github.com/dra-steward/dra-steward/internal/controllers/policystatus"
-	"github.com/dra-steward/dra-steward/internal/controllers/reaction"
-	"github.com/dra-steward/dra-steward/internal/controllers/roll"
 	"github.com/dra-steward/dra-steward/internal/daemon"
 	"github.com/dra-steward/dra-steward/internal/manager"
 	"github.com/dra-steward/dra-steward/internal/nodeagent"
@@ -102,8 +102,8 @@ func registrations() map[string][]func(prometheus.Registerer) error {
 			func(r prometheus.Registerer) error { _, err := policystatus.NewMetrics(r); return err },
 			func(r prometheus.Registerer) error { _, err := certificate.NewMetrics(r); return err },
 			func(r prometheus.Registerer) error { _, err := devicedrain.NewMetrics(r); return err },
-			func(r prometheus.Registerer) error { _, err := reaction.NewMetrics(r); return err },
-			func(r prometheus.Registerer) error { _, err := roll.NewMetrics(r); return err },
+			func(r prometheus.Registerer) error { _, err := devicereaction.NewMetrics(r); return err },
+			func(r prometheus.Registerer) error { _, err := deviceroll.NewMetrics(r); return err },
 			func(r prometheus.Registerer) error { _, err := capacitymetrics.NewMetrics(r); return err },
 			func(r prometheus.Registerer) error { _, err := devicehistory.NewMetrics(r); return err },
 			func(r prometheus.Registerer) error { _, err := manager.NewLeaderMetrics(r); return err },

@@ -2,13 +2,17 @@ package health
 
 import (
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/dra-steward/dra-steward/internal/condition"
 )
 
-// Keep adds what [Records] read to what a transform of an informer keeps of pods and claims.
+// Keep adds what [Records] read to what a transform of an informer keeps of pods and claims, and the conditions of
+// nodes.
 func Keep(keep func(any) (any, error)) func(any) (any, error) {
 	return func(object any) (any, error) {
 		kept, err := keep(object)
@@ -25,9 +29,24 @@ func Keep(keep func(any) (any, error)) func(any) (any, error) {
 			if to, is := kept.(*resourceapi.ResourceClaim); is && to != object && (slices.ContainsFunc(object.Status.Devices, says) || binds(object)) {
 				to.Status.Devices = conditions(object.Status.Devices)
 			}
+		case *corev1.Node:
+			if to, is := kept.(*corev1.Node); is && to != object {
+				to.Status.Conditions = ofNode(object.Status.Conditions)
+			}
 		}
 		return kept, nil
 	}
+}
+
+// mostMessage is how many bytes of the message of a condition of a node are kept.
+const mostMessage = 1024
+
+// ofNode are conditions without their times, which change with each heartbeat.
+func ofNode(all []corev1.NodeCondition) (kept []corev1.NodeCondition) {
+	for _, c := range all {
+		kept = append(kept, corev1.NodeCondition{Type: c.Type, Status: c.Status, Reason: c.Reason, Message: strings.Clone(condition.Bounded(c.Message, mostMessage))})
+	}
+	return kept
 }
 
 // statuses are the resources of containers; none if no container reports the health of one.

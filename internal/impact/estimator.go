@@ -22,7 +22,6 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/compact"
-	"github.com/dra-steward/dra-steward/internal/controllers/reaction"
 	"github.com/dra-steward/dra-steward/internal/drain"
 	"github.com/dra-steward/dra-steward/internal/guard"
 	"github.com/dra-steward/dra-steward/internal/health"
@@ -122,7 +121,10 @@ func New(o Options) (*Estimator, error) {
 		return i, err
 	}
 	if o.Conditions {
-		i.conditions = reaction.NodeConditions(client)
+		i.conditions = i.factory.Core().V1().Nodes().Informer()
+		if err := i.conditions.SetTransform(health.Keep(placement.Keep)); err != nil {
+			return nil, fmt.Errorf("nodes: %w", err)
+		}
 	}
 	if !o.Foresight {
 		return i, nil
@@ -144,9 +146,6 @@ func withoutManagedFields(object any) (any, error) {
 // Run reads the cluster until ctx ends.
 func (i *Estimator) Run(ctx context.Context) error {
 	i.factory.StartWithContext(ctx)
-	if i.conditions != nil {
-		go i.conditions.RunWithContext(ctx)
-	}
 	if i.drains != nil {
 		i.drains.RunWithContext(ctx)
 	}

@@ -18,7 +18,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/controllers/devicedrain"
-	"github.com/dra-steward/dra-steward/internal/controllers/roll"
+	"github.com/dra-steward/dra-steward/internal/controllers/deviceroll"
 	"github.com/dra-steward/dra-steward/internal/drain"
 	"github.com/dra-steward/dra-steward/internal/gates"
 	"github.com/dra-steward/dra-steward/internal/guard"
@@ -113,8 +113,10 @@ func (e *eviction) foresight() (drain.Foresight, error) {
 	if !e.options.drainForesight {
 		return nil, nil
 	}
-	nodes, templates := e.informers.Core().V1().Nodes().Informer(), e.informers.Resource().V1().ResourceClaimTemplates().Informer()
-	if err := errors.Join(nodes.SetTransform(keepNode), templates.SetTransform(placement.Keep)); err != nil {
+	if _, err := e.nodes(); err != nil {
+		return nil, err
+	}
+	if err := e.informers.Resource().V1().ResourceClaimTemplates().Informer().SetTransform(placement.Keep); err != nil {
 		return nil, err
 	}
 	e.watchGates()
@@ -176,25 +178,29 @@ func (o Options) addRolls(e *eviction, config *rest.Config, registry *prometheus
 	if !o.drains {
 		return errors.New("--rolls: needs --drains, which drains the devices")
 	}
-	metrics, err := roll.NewMetrics(registry)
+	metrics, err := deviceroll.NewMetrics(registry)
 	if err != nil {
 		return err
 	}
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst = rollRequests, 2*rollRequests
-	client, err := roll.NewClient(config)
+	client, err := ownclient.NewRollClient(config)
+	if err != nil {
+		return err
+	}
+	nodes, err := e.nodes()
 	if err != nil {
 		return err
 	}
 	rolls := client.Informer()
-	options := roll.Options{
-		API: client, Rolls: rolls, Nodes: roll.Nodes(e.client), Drains: e.drains, Tracker: e.evictor.Tracker,
+	options := deviceroll.Options{
+		API: client, Rolls: rolls, Nodes: nodes, Drains: e.drains, Tracker: e.evictor.Tracker,
 		Usage: e.usage, Beginnings: e.beginnings, Window: o.breakerWindow,
 		Thresholds: *o.thresholds(), Metrics: metrics, Logger: log, Foresight: e.lands,
 	}
-	e.addRecording("roll", roll.FieldManager, func(ctx context.Context, recorder record.EventRecorder) error {
+	e.addRecording("deviceroll", ownclient.RollManager, func(ctx context.Context, recorder record.EventRecorder) error {
 		options.UsageSynced, options.Recorder = slices.Concat(e.evictor.UsageSynced, e.begunSynced), recorder
-		controller, err := roll.New(options)
+		controller, err := deviceroll.New(options)
 		if err != nil {
 			return err
 		}

@@ -61,18 +61,33 @@ func keepPod(object any) (any, error) {
 	return object, err
 }
 
-// keepNode keeps what foresight and the metrics of capacity read of a node.
-func keepNode(object any) (any, error) {
+// nodes is the one informer of nodes.
+func (e *eviction) nodes() (cache.SharedIndexInformer, error) {
+	nodes := e.informers.Core().V1().Nodes().Informer()
+	return nodes, nodes.SetTransform(e.options.keepNode)
+}
+
+// keepNode keeps what foresight, the metrics of capacity, reactions and rolls read of a node.
+func (o Options) keepNode(object any) (any, error) {
+	keep := placement.Keep
+	if o.reactions {
+		keep = health.Keep(keep)
+	}
 	node, is := object.(*corev1.Node)
-	object, err := placement.Keep(object)
-	if kept, also := object.(*corev1.Node); is && also {
+	object, err := keep(object)
+	kept, also := object.(*corev1.Node)
+	if !is || !also {
+		return object, err
+	}
+	if o.rolls {
+		kept.Annotations = node.Annotations
+	}
+	if kept.Status.Conditions == nil {
 		for _, c := range node.Status.Conditions {
-			if c.Type == corev1.NodeReady {
-				kept.Status.Conditions = []corev1.NodeCondition{{Type: c.Type, Status: c.Status}}
-			}
+			kept.Status.Conditions = append(kept.Status.Conditions, corev1.NodeCondition{Type: c.Type, Status: c.Status})
 		}
 	}
-	return object, err
+	return kept, err
 }
 
 // withoutManagedFields saves the memory of fields without a reader.

@@ -238,7 +238,10 @@ func (o Options) addCapacityMetrics(e *eviction, _ *rest.Config, registry *prome
 		return err
 	}
 	e.watchGates()
-	nodes := e.informers.Core().V1().Nodes().Informer()
+	nodes, err := e.nodes()
+	if err != nil {
+		return fmt.Errorf("nodes: %w", err)
+	}
 	controller := capacitymetrics.New(capacitymetrics.Options{Metrics: metrics, Logger: log,
 		Ready: func() error {
 			for _, checker := range []cache.DoneChecker{nodes.HasSyncedChecker(), e.gates} {
@@ -251,9 +254,6 @@ func (o Options) addCapacityMetrics(e *eviction, _ *rest.Config, registry *prome
 		Cluster: func() capacity.Cluster { return e.capacity(nodes.GetStore()) },
 	})
 	e.add("capacitymetrics", controller.Run)
-	if err := nodes.SetTransform(keepNode); err != nil {
-		return fmt.Errorf("nodes: %w", err)
-	}
 	return nil
 }
 

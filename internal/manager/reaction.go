@@ -11,8 +11,9 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
 
-	"github.com/dra-steward/dra-steward/internal/controllers/reaction"
+	"github.com/dra-steward/dra-steward/internal/controllers/devicereaction"
 	"github.com/dra-steward/dra-steward/internal/guard"
+	"github.com/dra-steward/dra-steward/internal/ownclient"
 )
 
 // reactionRequests are the requests per second of reactions.
@@ -44,41 +45,41 @@ func (o Options) addReactions(e *eviction, config *rest.Config, registry *promet
 	if err := o.validateReactions(); err != nil || !o.reactions {
 		return err
 	}
-	metrics, err := reaction.NewMetrics(registry)
+	metrics, err := devicereaction.NewMetrics(registry)
 	if err != nil {
 		return err
 	}
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst = reactionRequests, 2*reactionRequests
-	client, err := reaction.NewClient(config)
+	client, err := ownclient.NewReactionClient(config)
 	if err != nil {
 		return err
 	}
-	reactions, nodes := client.Informer(), reaction.NodeConditions(e.client)
+	nodes, err := e.nodes()
+	if err != nil {
+		return err
+	}
+	reactions := client.Informer()
 	e.reactions = reactions
-	options := reaction.Options{
+	options := devicereaction.Options{
 		API: client, Reactions: reactions, Drains: e.drains, Nodes: nodes, Claims: e.claims, Pods: e.pods,
 		Tracker: e.evictor.Tracker, Usage: e.usage, Beginnings: e.beginnings, Thresholds: *o.thresholds(), Window: o.breakerWindow,
 		Metrics: metrics, Logger: log,
 	}
+	core, err := clientFor(config, reactionRequests)
+	if err != nil {
+		return err
+	}
 	if len(o.restartDrivers) > 0 {
-		pods, err := clientFor(config, reactionRequests)
-		if err != nil {
-			return err
-		}
-		options.Restarts = &reaction.RestartOptions{Client: pods, Namespaces: o.restartDrivers}
+		options.Restarts = &devicereaction.RestartOptions{Client: core, Namespaces: o.restartDrivers}
 	}
 	if o.proofs.Namespace != "" {
-		jobs, err := clientFor(config, reactionRequests)
-		if err != nil {
-			return err
-		}
-		api := reaction.ProofClient{Client: jobs, Namespace: o.proofs.Namespace}
-		options.Proofs = &reaction.ProofOptions{API: api, Namespace: o.proofs.Namespace, ServiceAccount: o.proofs.ServiceAccount, Jobs: api.Jobs()}
+		api := devicereaction.ProofClient{Client: core, Namespace: o.proofs.Namespace}
+		options.Proofs = &devicereaction.ProofOptions{API: api, Namespace: o.proofs.Namespace, ServiceAccount: o.proofs.ServiceAccount, Jobs: api.Jobs()}
 	}
-	e.addRecording("reaction", reaction.FieldManager, func(ctx context.Context, recorder record.EventRecorder) error {
+	e.addRecording("devicereaction", ownclient.ReactionManager, func(ctx context.Context, recorder record.EventRecorder) error {
 		options.UsageSynced, options.Recorder = slices.Concat(e.evictor.UsageSynced, e.begunSynced), recorder
-		controller, err := reaction.New(options)
+		controller, err := devicereaction.New(options)
 		if err != nil {
 			return err
 		}

@@ -70,8 +70,8 @@ var Packages = map[string]Package{
 	"internal/controllers/materialize":       {Floor: 4, Never: []string{controllerRuntime}},
 	"internal/controllers/patchstatus":       {Floor: 4},
 	"internal/controllers/policystatus":      {Floor: 4, Never: []string{controllerRuntime}},
-	"internal/controllers/reaction":          {Floor: 4, Peers: []string{"internal/placement"}, Never: []string{controllerRuntime, opa}},
-	"internal/controllers/roll":              {Floor: 4, Never: []string{controllerRuntime, opa}},
+	"internal/controllers/devicereaction":    {Floor: 4, Never: []string{controllerRuntime, opa}},
+	"internal/controllers/deviceroll":        {Floor: 4, Never: []string{controllerRuntime, opa}},
 	"internal/controllers/rulebegin":         {Floor: 4, Never: []string{controllerRuntime, opa}},
 	"internal/controllers/ruleexpiry":        {Floor: 4, Peers: []string{"internal/taints"}},
 
@@ -79,7 +79,7 @@ var Packages = map[string]Package{
 	"internal/clusterread":  {Floor: 4, Peers: []string{"internal/cli/cmdutil", "internal/controllers/devicehistory", "internal/taints"}},
 	"internal/clusterwrite": {Floor: 4, Peers: []string{"internal/clusterread", "internal/taints"}},
 	"internal/policyload":   {Floor: 4, Peers: []string{"internal/controllers/policystatus"}},
-	"internal/impact":       {Floor: 4, Peers: []string{"internal/controllers/reaction", "internal/controllers/roll"}},
+	"internal/impact":       {Floor: 4},
 	"internal/daemon":       {Floor: 4},
 	"internal/taints":       {Floor: 4, Pure: true},
 	"internal/ownclient":    {Floor: 2},
@@ -94,6 +94,8 @@ var Packages = map[string]Package{
 	"pkg/tracker":              {Floor: 3},
 	"internal/health":          {Floor: 3, Peers: []string{"pkg/usage"}, Never: []string{controllerRuntime, opa}, Pure: true},
 	"internal/drain":           {Floor: 3, Peers: []string{"internal/siblings", "pkg/tracker", "pkg/usage"}, Never: []string{controllerRuntime, opa}, Pure: true},
+	"internal/reaction":        {Floor: 3, Peers: []string{"internal/drain", "internal/health", "internal/siblings", "pkg/tracker", "pkg/usage"}, Never: []string{controllerRuntime, opa}, Pure: true},
+	"internal/roll":            {Floor: 3, Peers: []string{"internal/drain", "pkg/tracker", "pkg/usage"}, Never: []string{controllerRuntime, opa}, Pure: true},
 	"internal/siblings":        {Floor: 3, Peers: []string{"pkg/usage"}, Never: []string{controllerRuntime, opa}, Pure: true},
 	"internal/capacity":        {Floor: 3, Peers: []string{"internal/placement", "pkg/tracker", "pkg/usage"}, Never: []string{controllerRuntime, opa}, Pure: true},
 	"internal/placement":       {Floor: 3, Peers: []string{"pkg/tracker", "pkg/usage"}, Never: []string{controllerRuntime, opa}, Pure: true},
@@ -190,8 +192,6 @@ var PureFiles = map[string][]string{
 	"internal/controllers/certificate":   {"decide.go"},
 	"internal/controllers/patchstatus":   {"decide.go"},
 	"internal/controllers/devicehistory": {"observe.go"},
-	"internal/controllers/reaction":      {"begin.go", "binding.go", "brake.go", "cause.go", "decide.go", "input.go", "job.go", "pin.go", "prove.go", "restart.go", "status.go"},
-	"internal/controllers/roll":          {"choose.go", "decide.go", "follow.go", "input.go", "status.go"},
 	"pkg/evictor":                        {"decide.go", "window.go"},
 }
 

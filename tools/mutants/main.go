@@ -94,8 +94,11 @@ func (m mutant) apply(tree string) ([]byte, error) {
 // packagePath is the package whose tests run, below the folder of its module.
 func (m mutant) packagePath(tree string) (module, path string) {
 	folder := filepath.Dir(m.file)
-	if m.tests != "" {
+	switch {
+	case m.tests != "":
 		folder = m.tests
+	case folder == "internal/drain" || folder == "internal/roll": // the tests of their controllers play them
+		folder = "internal/controllers/device" + filepath.Base(folder)
 	}
 	for module = folder; module != "."; module = filepath.Dir(module) {
 		if _, err := os.Stat(filepath.Join(tree, module, "go.mod")); err == nil {

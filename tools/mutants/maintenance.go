@@ -1,8 +1,8 @@
 package main
 
 func reactions() []mutant {
-	const decide, brake, begin = "internal/controllers/reaction/decide.go", "internal/controllers/reaction/brake.go", "internal/controllers/reaction/begin.go"
-	const prove, pin, restart = "internal/controllers/reaction/prove.go", "internal/controllers/reaction/pin.go", "internal/controllers/reaction/restart.go"
+	const decide, brake, begin = "internal/reaction/decide.go", "internal/reaction/brake.go", "internal/reaction/begin.go"
+	const prove, pin, restart = "internal/reaction/prove.go", "internal/reaction/pin.go", "internal/reaction/restart.go"
 	return []mutant{
 		{name: "a flapping device is uncordoned", file: decide, old: `if w.flaps(d) {`, new: `if false {`},
 		{name: "a device is uncordoned when it is seen healthy", file: decide, old: `v1alpha1.UncordonWhenHealthy || !w.Published(d.DeviceName) || !w.Lasts(w.Now, d.HealthySince, after(w.Reaction))`, new: `v1alpha1.UncordonWhenHealthy || d.HealthySince == nil`},
@@ -32,15 +32,15 @@ func reactions() []mutant {
 }
 
 func rolls() []mutant {
-	const follow, choose, decide = "internal/controllers/roll/follow.go", "internal/controllers/roll/choose.go", "internal/controllers/roll/decide.go"
-	const nodes, widens = "internal/controllers/roll/nodes.go", "internal/guard/widens.go"
+	const follow, choose, decide = "internal/roll/follow.go", "internal/roll/choose.go", "internal/roll/decide.go"
+	const nodes, widens = "internal/roll/nodes.go", "internal/guard/widens.go"
 	return []mutant{
 		{name: "work begins while claims hold devices", file: follow, old: `v1alpha1.DrainDrained) && used(node) == "":`, new: `v1alpha1.DrainDrained):`},
 		{name: "a driver that ends is deleted again", file: follow, old: `if !pod.Deleting {`, new: `if true {`},
 		{name: "the pods of an operator are deleted", file: follow, old: `case w.Roll.Spec.DriverPods.Replace == v1alpha1.ReplaceWait:`, new: `case false:`},
 		{name: "fewer devices than before are accepted", file: follow, old: `case fewer > 0 && !n.AcceptDevices:`, new: `case false:`},
 		{name: "the slices of the previous driver count", file: follow, old: `case !changed && !w.Lasts(w.Now, n.ReadySince, unchangedFor(w.Roll)):`, new: `case !changed && false:`},
-		{name: "a node that strands its pods is first", file: "internal/controllers/roll/choose.go", old: `cmp.Compare(stranded[a.Name], stranded[b.Name]))`, new: `cmp.Compare(stranded[b.Name], stranded[a.Name]))`},
+		{name: "a node that strands its pods is first", file: "internal/roll/choose.go", old: `cmp.Compare(stranded[a.Name], stranded[b.Name]))`, new: `cmp.Compare(stranded[b.Name], stranded[a.Name]))`},
 		{name: "a node is done without its proof", file: follow, old: `case w.Roll.Spec.Proof != nil:`, new: `case false:`},
 		{name: "the proof of the last attempt fails the next", file: follow, old: `case slices.Contains(n.Replaced, proof.UID):`, new: `case slices.Contains(n.Replaced, "-"+proof.UID):`},
 		{name: "a node that a person uncordoned is cordoned again", file: follow, old: `case n.Cordoned:`, new: `case false:`},

@@ -20,8 +20,6 @@ import (
 	"github.com/dra-steward/dra-steward/internal/clusterread"
 	"github.com/dra-steward/dra-steward/internal/console"
 	"github.com/dra-steward/dra-steward/internal/controllers/devicehistory"
-	"github.com/dra-steward/dra-steward/internal/controllers/reaction"
-	"github.com/dra-steward/dra-steward/internal/controllers/roll"
 	"github.com/dra-steward/dra-steward/internal/fleet"
 	"github.com/dra-steward/dra-steward/internal/guard"
 	"github.com/dra-steward/dra-steward/internal/history"
@@ -41,8 +39,8 @@ type feed struct {
 	// typed, drains, reactions and rolls are nil for files.
 	typed     kubernetes.Interface
 	drains    *ownclient.DrainClient
-	reactions *reaction.Client
-	rolls     *roll.Client
+	reactions *ownclient.ReactionClient
+	rolls     *ownclient.RollClient
 	// ofFiles are the drains, reactions and rolls of files.
 	ofFiles ownObjects
 	// first has the feature gates, which are read once.
@@ -71,10 +69,10 @@ func (o *options) feed(ctx context.Context, streams cmdutil.Streams) (*feed, err
 		if f.drains, err = ownclient.NewDrainClient(config); err != nil {
 			return nil, err
 		}
-		if f.reactions, err = reaction.NewClient(config); err != nil {
+		if f.reactions, err = ownclient.NewReactionClient(config); err != nil {
 			return nil, err
 		}
-		if f.rolls, err = roll.NewClient(config); err != nil {
+		if f.rolls, err = ownclient.NewRollClient(config); err != nil {
 			return nil, err
 		}
 		if o.export == "" {

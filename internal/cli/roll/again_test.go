@@ -16,11 +16,11 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
-	"github.com/dra-steward/dra-steward/internal/controllers/roll"
+	"github.com/dra-steward/dra-steward/internal/ownclient"
 )
 
 // existing serves a roll that exists. The first write conflicts with one of the controller.
-func existing(t *testing.T, r *v1alpha1.DeviceRoll) (_ *roll.Client, writes *int) {
+func existing(t *testing.T, r *v1alpha1.DeviceRoll) (_ *ownclient.RollClient, writes *int) {
 	writes = new(int)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -43,7 +43,7 @@ func existing(t *testing.T, r *v1alpha1.DeviceRoll) (_ *roll.Client, writes *int
 		_ = json.NewEncoder(w).Encode(r)
 	}))
 	t.Cleanup(server.Close)
-	client, err := roll.NewClient(&rest.Config{Host: server.URL})
+	client, err := ownclient.NewRollClient(&rest.Config{Host: server.URL})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
-	"github.com/dra-steward/dra-steward/internal/controllers/roll"
+	"github.com/dra-steward/dra-steward/internal/ownclient"
 )
 
 // commandAnnotation names the command that works on a node, and where it runs.
@@ -24,7 +24,7 @@ const commandAnnotation = v1alpha1.Group + "/command"
 
 // take takes the next node for the command, and returns "" if that has none to work on: the roll has one command that
 // works at a time, and must be as it was read.
-func (o *options) take(ctx context.Context, streams cmdutil.Streams, client *roll.Client, r *v1alpha1.DeviceRoll) (node string, _ error) {
+func (o *options) take(ctx context.Context, streams cmdutil.Streams, client *ownclient.RollClient, r *v1alpha1.DeviceRoll) (node string, _ error) {
 	if node = ready(r); node == "" || o.command == "" {
 		return "", nil
 	}
@@ -61,7 +61,7 @@ func ready(r *v1alpha1.DeviceRoll) string {
 }
 
 // runCommand runs the command for a node, and records that it has ended.
-func (o *options) runCommand(ctx context.Context, streams cmdutil.Streams, client *roll.Client, r *v1alpha1.DeviceRoll, node string) error {
+func (o *options) runCommand(ctx context.Context, streams cmdutil.Streams, client *ownclient.RollClient, r *v1alpha1.DeviceRoll, node string) error {
 	fmt.Fprintf(streams.Out, "%s %s: %s\n", time.Now().Format(time.TimeOnly), node, o.command)
 	command := exec.CommandContext(ctx, "/bin/sh", "-c", o.command)
 	command.Env = append(command.Environ(), "NODE="+node)
@@ -82,7 +82,7 @@ func (o *options) runCommand(ctx context.Context, streams cmdutil.Streams, clien
 
 // record writes into a roll that the command has ended, and on which node the work is done, if it is. It does so also
 // after an interrupt, and when the API server is away for a while.
-func (o *options) record(ctx context.Context, streams cmdutil.Streams, client *roll.Client, name, done string) error {
+func (o *options) record(ctx context.Context, streams cmdutil.Streams, client *ownclient.RollClient, name, done string) error {
 	away := outage{patience: o.patience}
 	for {
 		err := update(context.WithoutCancel(ctx), client, name, done)
@@ -98,7 +98,7 @@ func (o *options) record(ctx context.Context, streams cmdutil.Streams, client *r
 }
 
 // update writes once that the command has ended. A roll that was deleted is no error: follow reports it.
-func update(ctx context.Context, client *roll.Client, name, done string) error {
+func update(ctx context.Context, client *ownclient.RollClient, name, done string) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {

@@ -19,7 +19,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
-	"github.com/dra-steward/dra-steward/internal/controllers/roll"
+	"github.com/dra-steward/dra-steward/internal/ownclient"
 )
 
 // firmware is a roll that waits for work on nodes.
@@ -34,7 +34,7 @@ func firmware(nodes ...string) *v1alpha1.DeviceRoll {
 
 // served serves a roll, which is complete when no node waits for work. First, before sees each request, and refuses it
 // with a status other than 0.
-func served(t *testing.T, r *v1alpha1.DeviceRoll, before func(request *http.Request) (status int)) *roll.Client {
+func served(t *testing.T, r *v1alpha1.DeviceRoll, before func(request *http.Request) (status int)) *ownclient.RollClient {
 	var mutex sync.Mutex
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		mutex.Lock()
@@ -60,14 +60,14 @@ func served(t *testing.T, r *v1alpha1.DeviceRoll, before func(request *http.Requ
 		_ = json.NewEncoder(w).Encode(r)
 	}))
 	t.Cleanup(server.Close)
-	client, err := roll.NewClient(&rest.Config{Host: server.URL})
+	client, err := ownclient.NewRollClient(&rest.Config{Host: server.URL})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return client
 }
 
-func works(t *testing.T) *roll.Client {
+func works(t *testing.T) *ownclient.RollClient {
 	return served(t, firmware("node-7"), func(*http.Request) int { return 0 })
 }
 

@@ -12,14 +12,15 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
-	"github.com/dra-steward/dra-steward/internal/controllers/roll"
+	"github.com/dra-steward/dra-steward/internal/ownclient"
+	"github.com/dra-steward/dra-steward/internal/roll"
 )
 
 // unattended is how long a roll waits for a controller until the command warns that there is none.
 const unattended = 15 * time.Second
 
 // follow shows the progress until the roll is complete or held, and does the work of --command.
-func (o *options) follow(ctx context.Context, streams cmdutil.Streams, client *roll.Client, name string) error {
+func (o *options) follow(ctx context.Context, streams cmdutil.Streams, client *ownclient.RollClient, name string) error {
 	work := ctx // --timeout ends the waiting, not what --command does to a node
 	if o.timeout > 0 {
 		var cancel context.CancelFunc

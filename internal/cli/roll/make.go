@@ -21,7 +21,8 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
-	"github.com/dra-steward/dra-steward/internal/controllers/roll"
+	"github.com/dra-steward/dra-steward/internal/ownclient"
+	"github.com/dra-steward/dra-steward/internal/roll"
 )
 
 // wanted is the roll that arguments and flags ask for.
@@ -147,7 +148,7 @@ func nameOf(s v1alpha1.DeviceRollSpec) string {
 }
 
 // create creates a roll, or goes on with one that exists.
-func (o *options) create(ctx context.Context, streams cmdutil.Streams, client *roll.Client, wanted *v1alpha1.DeviceRoll) (*v1alpha1.DeviceRoll, error) {
+func (o *options) create(ctx context.Context, streams cmdutil.Streams, client *ownclient.RollClient, wanted *v1alpha1.DeviceRoll) (*v1alpha1.DeviceRoll, error) {
 	made, err := client.CreateRoll(ctx, wanted, false)
 	if err == nil {
 		fmt.Fprintf(streams.Out, "deviceroll %s created\n", made.Name)
@@ -164,7 +165,7 @@ func (o *options) create(ctx context.Context, streams cmdutil.Streams, client *r
 }
 
 // again writes the settings whose flags were given into the roll that exists.
-func (o *options) again(ctx context.Context, streams cmdutil.Streams, client *roll.Client, wanted *v1alpha1.DeviceRoll) (*v1alpha1.DeviceRoll, error) {
+func (o *options) again(ctx context.Context, streams cmdutil.Streams, client *ownclient.RollClient, wanted *v1alpha1.DeviceRoll) (*v1alpha1.DeviceRoll, error) {
 	there, err := client.GetRoll(ctx, wanted.Name)
 	if err != nil {
 		return nil, err

@@ -16,9 +16,10 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/clusterread"
-	"github.com/dra-steward/dra-steward/internal/controllers/roll"
+	"github.com/dra-steward/dra-steward/internal/ownclient"
 	"github.com/dra-steward/dra-steward/internal/placement"
 	"github.com/dra-steward/dra-steward/internal/plural"
+	"github.com/dra-steward/dra-steward/internal/roll"
 	"github.com/dra-steward/dra-steward/internal/taints"
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
@@ -31,7 +32,7 @@ type planned struct {
 }
 
 // plan prints what a roll does, node by node. In a server dry run, the API server also checks the roll.
-func (o *options) plan(ctx context.Context, streams cmdutil.Streams, client *roll.Client, wanted *v1alpha1.DeviceRoll) error {
+func (o *options) plan(ctx context.Context, streams cmdutil.Streams, client *ownclient.RollClient, wanted *v1alpha1.DeviceRoll) error {
 	o.Claims, o.Nodes, o.Gates, o.AllPods = true, true, true, true
 	l, err := o.Read(ctx, streams)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/clusterread"
 	"github.com/dra-steward/dra-steward/internal/clusterwrite"
-	"github.com/dra-steward/dra-steward/internal/controllers/roll"
+	"github.com/dra-steward/dra-steward/internal/ownclient"
 )
 
 // options are the flags of roll.
@@ -187,7 +187,7 @@ func (o *options) run(ctx context.Context, streams cmdutil.Streams, args []strin
 	if err != nil {
 		return err
 	}
-	client, err := roll.NewClient(config)
+	client, err := ownclient.NewRollClient(config)
 	if err != nil {
 		return err
 	}

@@ -11,12 +11,13 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
-	"github.com/dra-steward/dra-steward/internal/controllers/roll"
+	"github.com/dra-steward/dra-steward/internal/ownclient"
 	"github.com/dra-steward/dra-steward/internal/printable"
+	"github.com/dra-steward/dra-steward/internal/roll"
 )
 
 // list shows all rolls.
-func (o *options) listRolls(ctx context.Context, streams cmdutil.Streams, client *roll.Client) error {
+func (o *options) listRolls(ctx context.Context, streams cmdutil.Streams, client *ownclient.RollClient) error {
 	all, err := client.List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return noType(err)
@@ -50,7 +51,7 @@ func (o *options) listRolls(ctx context.Context, streams cmdutil.Streams, client
 }
 
 // steer changes a roll.
-func (o *options) steer(ctx context.Context, streams cmdutil.Streams, client *roll.Client, arg string) error {
+func (o *options) steer(ctx context.Context, streams cmdutil.Streams, client *ownclient.RollClient, arg string) error {
 	name, err := named(ctx, client, arg)
 	if err != nil {
 		return err
@@ -115,7 +116,7 @@ func (o *options) change(r *v1alpha1.DeviceRoll) error {
 }
 
 // named is the roll of a name, or the one of a driver that is not complete.
-func named(ctx context.Context, client *roll.Client, arg string) (string, error) {
+func named(ctx context.Context, client *ownclient.RollClient, arg string) (string, error) {
 	all, err := client.List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return "", noType(err)
