@@ -108,12 +108,13 @@ func load(name string) (*chart.Chart, error) {
 	if !info.IsDir() && !info.Mode().IsRegular() {
 		return nil, errors.New("is neither a folder nor a regular file: name the folder or the .tgz file of a chart")
 	}
-	if info.IsDir() {
-		if _, err := os.Stat(filepath.Join(name, "Chart.yaml")); err != nil {
-			return nil, errors.New("has no Chart.yaml: name the folder or the .tgz file of a chart")
-		}
+	if !info.IsDir() {
+		return loader.LoadFile(name)
 	}
-	return loader.Load(name)
+	if _, err := os.Stat(filepath.Join(name, "Chart.yaml")); err != nil {
+		return nil, errors.New("has no Chart.yaml: name the folder or the .tgz file of a chart")
+	}
+	return loadFolder(name)
 }
 
 // installable returns why Helm would not install the chart.

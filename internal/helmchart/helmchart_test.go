@@ -151,6 +151,61 @@ func TestHostileArchives(t *testing.T) {
 	}
 }
 
+// TestLinks: a link to a file or folder of the chart is followed, any other link is refused before what it leads to is read.
+func TestLinks(t *testing.T) {
+	outside := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(outside, []byte("s3cret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct{ link, target, want string }{
+		"inside":               {"files/a", "../more/a", ""},
+		"a folder inside":      {"files", "more", ""},
+		"outside":              {"files/a", outside, "files/a: the link to " + outside + " leaves the chart"},
+		"outside, relative":    {"files/a", "../../secret", "leaves the chart"},
+		"a folder outside":     {"files", filepath.Dir(outside), "leaves the chart"},
+		"the process":          {"files/a", "/proc/self/environ", "leaves the chart"},
+		"a device":             {"files/a", "/dev/zero", "leaves the chart"},
+		"nowhere":              {"files/a", "gone", "the link leads to gone, which does not exist"},
+		"itself":               {"files/a", "a", "cannot be followed"},
+		"a folder above":       {"files/b", "..", "cannot be followed"},
+		"what is ignored":      {".helmignore", outside, "leaves the chart"},
+		"the values":           {"values.yaml", outside, "leaves the chart"},
+		"a subchart elsewhere": {"charts/b", filepath.Dir(outside), "leaves the chart"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			chart := folder(t, map[string]string{"Chart.yaml": chartYAML, "more/a": "inside", "templates/a.yaml": `a: {{ .Files.Get "files/a" }}`})
+			link := filepath.Join(chart, test.link)
+			if err := os.MkdirAll(filepath.Dir(link), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Symlink(test.target, link); err != nil {
+				t.Fatal(err)
+			}
+			files, err := helmchart.Render(t.Context(), chart, helmchart.Options{})
+			if test.want == "" {
+				if err != nil || len(files) != 1 || files[0].Text != "a: inside" {
+					t.Errorf("files %v, error %v, want what is inside", files, err)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("files %v, error %v, want %q", files, err, test.want)
+			}
+		})
+	}
+}
+
+// TestSizes: a file too large for a chart is refused by its size, not read. It is sparse.
+func TestSizes(t *testing.T) {
+	chart := folder(t, map[string]string{"Chart.yaml": chartYAML, "files/large": ""})
+	if err := os.Truncate(filepath.Join(chart, "files/large"), 1<<40); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := helmchart.Render(t.Context(), chart, helmchart.Options{}); err == nil || !strings.Contains(err.Error(), "files/large: the chart is larger") {
+		t.Error(err)
+	}
+}
+
 // TestLimits: what a template may cost.
 func TestLimits(t *testing.T) {
 	loops := "{{ range until 3000 }}{{ range until 1000 }}{{ end }}{{ end }}"
