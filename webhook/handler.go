@@ -153,7 +153,12 @@ func (h handler) respond(ctx context.Context, req admission.Request, answer revi
 	if answer.Denied() {
 		return annotated(ctx, denied(req, answer), answer), verdictDenied
 	}
-	return annotated(ctx, allowed(answer), answer), verdictAllowed
+	response := annotated(ctx, allowed(answer), answer)
+	if answer.Unchecked() {
+		h.Metrics.pass(h.endpoint, "deadline")
+		response.AuditAnnotations = withUnchecked(response.AuditAnnotations, "deadline")
+	}
+	return response, verdictAllowed
 }
 
 // errored answers a request that cannot be checked with a denial: the failurePolicy is for

@@ -92,12 +92,17 @@ func (t timely) Handle(ctx context.Context, req admission.Request) admission.Res
 func (t timely) marked(a admitted, response admission.Response) admission.Response {
 	if a.cheap && response.Allowed {
 		t.metrics.pass(t.endpoint, "busy")
-		if response.AuditAnnotations == nil {
-			response.AuditAnnotations = map[string]string{}
-		}
-		response.AuditAnnotations[uncheckedKey] = "busy"
+		response.AuditAnnotations = withUnchecked(response.AuditAnnotations, "busy")
 	}
 	return response
+}
+
+func withUnchecked(annotations map[string]string, reason string) map[string]string {
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[uncheckedKey] = reason
+	return annotations
 }
 
 // late is the answer to a request whose check takes too long. A client that has given up reads none, and does not count.

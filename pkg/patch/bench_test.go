@@ -71,7 +71,7 @@ func BenchmarkApply(b *testing.B) {
 					compare(b, s, func() {
 						matches := make([]Match, 0, n)
 						for _, p := range patches {
-							matches = append(matches, p.match(e))
+							matches = append(matches, matchOf(p, e))
 						}
 						mergeMatches(s, matches)
 					})

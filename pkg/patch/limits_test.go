@@ -1,6 +1,8 @@
 package patch
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -174,37 +176,95 @@ func TestCompileErrorIgnoresTheWholePatch(t *testing.T) {
 	}
 }
 
-// costly takes more than half of what an expression may cost.
-const costly = `[1,2,3,4,5,6,7,8,9,10].all(a, [1,2,3,4,5,6,7,8,9,10].all(b, [1,2,3,4,5,6,7,8,9,10].all(c, [1,2,3,4,5,6,7,8,9,10].all(d, [1,2,3,4].all(e, a + b + c + d + e > 0)))))`
+// The costs of these are about 50,000 and 560,000.
+const (
+	costly     = `[1,2,3,4,5,6,7,8,9,10].all(a, [1,2,3,4,5,6,7,8,9,10].all(b, [1,2,3,4,5,6,7,8,9,10].all(c, [1,2,3,4].all(e, a + b + c + e > 0))))`
+	verycostly = `[1,2,3,4,5,6,7,8,9,10].all(f, ` + costly + `)`
+)
 
+// TestCostIsLimited holds that the cost of all devices of a slice is bounded, and that beyond
+// the bound a patch changes nothing in the slice, while others do.
 func TestCostIsLimited(t *testing.T) {
-	s := slice(device("a", nil))
-	r := apply(t, s, object("p", 0, spec{Filter: celOf(costly), Attributes: attrs{model: set(str("y"))}}))
-	if r.Slice == s {
-		t.Fatalf("the expression costs too much by itself: %+v", report(r, "p").Failures)
-	}
-	r = apply(t, s, object("p", 0, spec{Filter: celOf(costly, costly+" || true"), Attributes: attrs{model: set(str("y"))}}))
-	if got := report(r, "p").Failures.First; r.Slice != s || !strings.Contains(got, "selectors[1].cel.expression: the expressions up to this one exceed the total cost limit of 1000000") {
-		t.Errorf("two of them: %q", got)
-	}
-	tooMuch := strings.Replace(costly, "a + b", "[1,2,3,4,5,6,7,8,9,10].all(f, f > 0) && a + b", 1)
-	r = apply(t, s, object("p", 0, spec{Filter: celOf(tooMuch), Attributes: attrs{model: set(str("y"))}}))
-	if got := report(r, "p").Failures.First; r.Slice != s || !strings.Contains(got, "cost limit exceeded") {
-		t.Errorf("one of ten times the cost: %q", got)
+	one, many := slice(device("a", nil)), slice(device("a", nil), device("b", nil), device("c", nil), device("d", nil), device("e", nil), device("f", nil))
+	wantModels(t, apply(t, one, object("p", 0, spec{Filter: celOf(costly), Attributes: attrs{model: set(str("y"))}})), model, "y")
+	for name, filter := range map[string]struct {
+		slice  *resourceapi.ResourceSlice
+		filter *v1alpha1.DevicePatchFilter
+	}{
+		"of many devices": {many, celOf(costly)}, "of several expressions": {one, celOf(costly, costly, costly, costly, costly, costly)},
+		"of one expression": {one, celOf(verycostly)}, "of one that fails": {many, celOf("!(" + costly + ") || device.attributes['x'].y == 1")},
+		"of a part": {many, celOf("device.driver == 'other' || " + costly)},
+	} {
+		r := apply(t, filter.slice, object("p", 1, spec{Filter: filter.filter, Attributes: attrs{model: set(str("y"))}}),
+			object("q", 0, spec{Attributes: attrs{model: set(str("q"))}}))
+		got := report(r, "p").Failures
+		if !got.Expensive || got.Devices != len(filter.slice.Spec.Devices) || !strings.Contains(got.First, "ResourceSlice slice: too expensive: the expressions cost more than 100000") {
+			t.Errorf("%s: got %+v", name, got)
+		}
+		for i := range filter.slice.Spec.Devices {
+			if got := r.Slice.Spec.Devices[i].Attributes[model].StringValue; got == nil || *got != "q" {
+				t.Errorf("%s: the other patch does not apply: %v", name, got)
+			}
+		}
 	}
 }
 
+// TestLimitOfAnEvaluation holds that an evaluation that is limited goes on where it ended, and
+// that one whose context ends has no result.
 func TestLimitOfAnEvaluation(t *testing.T) {
 	s := slice(device("a", nil), device("b", nil), device("c", nil))
-	p := compile(object("p", 0, spec{Filter: celOf(costly), Attributes: attrs{model: set(str("y"))}}))
-	e := NewEvaluation(s)
-	e.Limit = 1
-	wantModels(t, e.Apply(p), model, "y - -")
-	if e.Spent() == 0 || e.Spent() > MaxCost {
-		t.Errorf("spent %d", e.Spent())
+	p := compile(object("p", 0, spec{Filter: celOf("device.driver != ''"), Attributes: attrs{model: set(str("y"))}}))
+	e, ended := NewEvaluation(s), uint64(0)
+	for range s.Spec.Devices {
+		e.Limit = e.Spent() + 1
+		r, err := e.Apply(t.Context(), p)
+		if e.Limit > e.Spent() || e.Spent() > ended+MaxCost {
+			t.Errorf("spent %d, before %d", e.Spent(), ended)
+		}
+		if ended = e.Spent(); err == nil {
+			wantModels(t, r, model, "y y y")
+		} else if !errors.Is(err, ErrUnfinished) {
+			t.Error(err)
+		}
 	}
-	e.Limit = 0
-	wantModels(t, e.Apply(p), model, "y y y")
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := NewEvaluation(s).Apply(canceled, p); !errors.Is(err, context.Canceled) {
+		t.Errorf("got the error %v", err)
+	}
+}
+
+// TestSetForgetsResults holds that the memory of results is bounded, and that the result of
+// what was forgotten is the same.
+func TestSetForgetsResults(t *testing.T) {
+	results := Set{most: 10 << 10}
+	results.Put(object("p", 0, spec{Filter: celOf("device.attributes['x'].y == 1"), Attributes: attrs{model: set(str("y"))}}), nil)
+	first, devices := slice(device("a", nil)), make([]resourceapi.Device, 128)
+	before := results.Apply(first)
+	for i := range devices {
+		devices[i] = device(fmt.Sprint("d", i), nil)
+	}
+	for i := range 100 {
+		s := slice(devices...)
+		s.Name = fmt.Sprint("s", i)
+		results.Apply(s)
+	}
+	sum := 0
+	for _, e := range results.evaluations {
+		sum += e.bytes()
+	}
+	if results.bytes != sum || sum > results.most {
+		t.Errorf("%d bytes are counted of %d", results.bytes, sum)
+	}
+	after := results.Apply(first)
+	if before.Matches()[0].Failures != after.Matches()[0].Failures {
+		t.Errorf("got %+v, then %+v", before.Matches()[0].Failures, after.Matches()[0].Failures)
+	}
+}
+
+func matchOf(p *Patch, e *Evaluation) Match {
+	m, _ := p.match(context.Background(), e)
+	return m
 }
 
 func TestOlderGenerationIsPatchedToo(t *testing.T) {
@@ -319,14 +379,14 @@ func TestNextKeepsWhatIsKnown(t *testing.T) {
 	p := compile(object("p", 0, spec{Filter: celOf(`device.attributes["gpu.example.com"].n == 1`)}))[0]
 	s := slice(device("a", names{"n": num(1)}), device("b", names{"n": num(2)}), device("c", nil))
 	e := NewEvaluation(s)
-	p.match(e)
+	matchOf(p, e)
 	s = slice(device("c", nil), device("b", names{"n": num(1)}), device("new", names{"n": num(1)}), device("a", names{"n": num(1)}))
-	got, want := p.match(e.Next(s)), p.match(NewEvaluation(s))
+	got, want := matchOf(p, e.Next(s)), matchOf(p, NewEvaluation(s))
 	if !reflect.DeepEqual(got, want) || want.Devices != 3 || want.Failures.Devices != 1 {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	var none *Evaluation
-	if got := p.match(none.Next(s)); !reflect.DeepEqual(got, want) {
+	if got := matchOf(p, none.Next(s)); !reflect.DeepEqual(got, want) {
 		t.Errorf("from none: %+v", got)
 	}
 }

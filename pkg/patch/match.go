@@ -17,9 +17,20 @@ import (
 	selectorcel "github.com/dra-steward/dra-steward/internal/selector"
 )
 
-// MaxCost bounds what all expressions of a filter together, those of its class
-// included, may cost for one device: as much as a single expression of a claim.
-const MaxCost = resourceapi.CELSelectorExpressionMaxCost
+const (
+	// MaxCost bounds what an expression may cost for one device.
+	MaxCost = resourceapi.CELSelectorExpressionMaxCost
+	// SliceCost bounds what all expressions of a filter together, those of its class
+	// included, may cost for the devices of one slice. Beyond it, the result for the slice is
+	// unknown: the patch applies to no device of it. The bound is a cost and not a time, so
+	// that all programs get the same result.
+	SliceCost = MaxCost / 10
+	// SelectionCost bounds what the selector of a drain or a reaction may cost for all devices.
+	SelectionCost = 10 * MaxCost
+)
+
+// ErrUnfinished is why an evaluation has no result yet.
+var ErrUnfinished = errors.New("not evaluated: the cost limit is reached")
 
 // comparePatches orders patches by precedence: what comes first wins. The higher priority,
 // then the older, then the first by name.
@@ -56,13 +67,14 @@ func (p *Patch) Selects(driver, pool string) bool {
 // An Evaluation holds the results of expressions for the devices of a slice, evaluated on
 // demand. It is used by one goroutine at a time.
 type Evaluation struct {
-	// Limit bounds what all that is evaluated may cost together; 0 is no bound. What
-	// is not evaluated any more counts as failed, and is not remembered.
+	// Limit bounds what all that is evaluated may cost together; 0 is no bound. Beyond it,
+	// there is no result, but ErrUnfinished; with a higher limit the evaluation goes on.
 	Limit uint64
 
 	slice    *resourceapi.ResourceSlice
 	verdicts map[*program]*verdicts
 	spent    uint64
+	kept     int // bytes, in a Set
 	// views are those of the devices that an expression was evaluated for.
 	views []view
 }
@@ -73,9 +85,12 @@ func (e *Evaluation) Spent() uint64 { return e.spent }
 // verdicts are the results of one expression for the devices of a slice.
 type verdicts struct {
 	// of has for each device a state and, above it, the cost.
-	of       []uint32
-	failures map[int]string
-	// asked is true if they have been used since the slice changed.
+	of []uint32
+	// failure is the error of the device with the index failedAt. That of another one is
+	// found again when it is needed: an error text can be long, and devices are many.
+	failedAt int
+	failure  string
+	// asked is true if they have been used since patches were applied last.
 	asked bool
 }
 
@@ -93,8 +108,7 @@ const (
 func NewEvaluation(slice *resourceapi.ResourceSlice) *Evaluation { return &Evaluation{slice: slice} }
 
 // Next returns an Evaluation of the slice that replaces that of e: the results for a device
-// are kept if no expression can see a difference, except those of expressions that have not
-// been used since the last change.
+// are kept if no expression can see a difference.
 func (e *Evaluation) Next(slice *resourceapi.ResourceSlice) *Evaluation {
 	next := NewEvaluation(slice)
 	if e == nil || e.slice.Spec.Driver != slice.Spec.Driver || len(e.verdicts) == 0 {
@@ -105,10 +119,8 @@ func (e *Evaluation) Next(slice *resourceapi.ResourceSlice) *Evaluation {
 		before[e.slice.Spec.Devices[i].Name] = i
 	}
 	next.verdicts = make(map[*program]*verdicts, len(e.verdicts))
-	for program, v := range e.verdicts {
-		if v.asked {
-			next.verdicts[program] = &verdicts{of: make([]uint32, len(slice.Spec.Devices))}
-		}
+	for program := range e.verdicts {
+		next.verdicts[program] = &verdicts{of: make([]uint32, len(slice.Spec.Devices))}
 	}
 	for i := range slice.Spec.Devices {
 		was, known := before[slice.Spec.Devices[i].Name]
@@ -116,7 +128,11 @@ func (e *Evaluation) Next(slice *resourceapi.ResourceSlice) *Evaluation {
 			continue
 		}
 		for program, v := range next.verdicts {
-			v.set(i, e.verdicts[program].of[was], e.verdicts[program].failures[was])
+			last := e.verdicts[program]
+			v.of[i] = last.of[was]
+			if last.failure != "" && last.failedAt == was {
+				v.failedAt, v.failure = i, last.failure
+			}
 		}
 	}
 	return next
@@ -128,18 +144,8 @@ func looksAlike(a, b *resourceapi.Device) bool {
 		reflect.DeepEqual(a.Attributes, b.Attributes) && reflect.DeepEqual(a.Capacity, b.Capacity)
 }
 
-func (v *verdicts) set(device int, verdict uint32, failure string) {
-	v.of[device] = verdict
-	if verdict%states == failed {
-		if v.failures == nil {
-			v.failures = map[int]string{}
-		}
-		v.failures[device] = failure
-	}
-}
-
 // ask evaluates an expression for a device unless that was done.
-func (e *Evaluation) ask(p *program, device int) (state, cost uint32, failure string) {
+func (e *Evaluation) ask(ctx context.Context, p *program, device int) (state, cost uint32, err error) {
 	v := e.verdicts[p]
 	if v == nil {
 		if e.verdicts == nil {
@@ -151,13 +157,40 @@ func (e *Evaluation) ask(p *program, device int) (state, cost uint32, failure st
 	v.asked = true
 	if v.of[device] == unknown {
 		if e.Limit > 0 && e.spent >= e.Limit {
-			return failed, 0, "not evaluated: the cost limit is reached"
+			return unknown, 0, ErrUnfinished
 		}
-		verdict, failure := p.evaluate(e.view(p, device))
-		v.set(device, verdict, failure)
+		verdict, failure := p.evaluate(ctx, e.view(p, device))
+		if ctx.Err() != nil {
+			return unknown, 0, context.Cause(ctx)
+		}
+		v.of[device] = verdict
 		e.spent += uint64(verdict / states)
+		if verdict%states == failed && v.failure == "" {
+			v.failedAt, v.failure = device, failure
+		}
 	}
-	return v.of[device] % states, v.of[device] / states, v.failures[device]
+	return v.of[device] % states, v.of[device] / states, nil
+}
+
+// failureOf describes the failure of an expression for a device.
+func (e *Evaluation) failureOf(ctx context.Context, s selector, device int) (string, error) {
+	v := e.verdicts[s.program]
+	if v.failure == "" || v.failedAt != device {
+		_, failure := s.evaluate(ctx, e.view(s.program, device))
+		if ctx.Err() != nil {
+			return "", context.Cause(ctx)
+		}
+		v.failedAt, v.failure = device, failure
+	}
+	return fmt.Sprintf("device %s of ResourceSlice %s: %s: %s", e.slice.Spec.Devices[device].Name, e.slice.Name, s.place, v.failure), nil
+}
+
+// bytes is about how much memory the results need.
+func (e *Evaluation) bytes() (bytes int) {
+	for _, v := range e.verdicts {
+		bytes += 128 + len(v.failure) + 4*len(v.of)
+	}
+	return bytes
 }
 
 // A Match is the set of devices of a slice that a patch applies to.
@@ -169,7 +202,8 @@ type Match struct {
 	// does not apply.
 	Failures Failures
 
-	set []uint64
+	set  []uint64
+	cost uint64
 }
 
 // Failures sums up what went wrong for some devices.
@@ -178,6 +212,8 @@ type Failures struct {
 	Devices int
 	// First describes the first of them: slice, device, expression and error.
 	First string
+	// Expensive is true if the expressions cost more than SliceCost for a slice.
+	Expensive bool
 }
 
 // has reports whether the patch applies to the device with an index.
@@ -186,51 +222,68 @@ func (m Match) has(device int) bool {
 }
 
 // match returns the devices of the evaluation's slice that a patch applies to.
-func (p *Patch) match(e *Evaluation) Match {
+func (p *Patch) match(ctx context.Context, e *Evaluation) (Match, error) {
 	m := Match{Patch: p}
 	if !p.Selects(e.slice.Spec.Driver, e.slice.Spec.Pool.Name) {
-		return m
+		return m, nil
 	}
+	candidates := 0
 	for i := range e.slice.Spec.Devices {
 		if p.filter.Device != nil && *p.filter.Device != e.slice.Spec.Devices[i].Name {
 			continue
 		}
-		is, failure := p.accepts(e, i)
-		if failure != "" {
-			if m.Failures.Devices == 0 {
-				m.Failures.First = failure
-			}
-			m.Failures.Devices++
+		if candidates++; m.cost > SliceCost {
+			continue
 		}
-		if is {
-			if m.set == nil {
-				m.set = make([]uint64, (len(e.slice.Spec.Devices)+63)/64)
-			}
-			m.set[i/64] |= 1 << (i % 64)
+		last, state, cost, err := p.accepts(ctx, e, i)
+		if err != nil {
+			return m, err
 		}
+		m.cost += cost
+		switch state {
+		case failed:
+			if m.Failures.Devices++; m.Failures.Devices == 1 {
+				if m.Failures.First, err = e.failureOf(ctx, last, i); err != nil {
+					return m, err
+				}
+			}
+		case yes:
+			m.add(i, len(e.slice.Spec.Devices))
+		}
+	}
+	if m.cost > SliceCost {
+		return Match{Patch: p, cost: m.cost, Failures: Failures{Devices: candidates, Expensive: true, First: tooExpensive(e.slice.Name, SliceCost)}}, nil
 	}
 	for _, word := range m.set {
 		m.Devices += bits.OnesCount64(word)
 	}
-	return m
+	return m, nil
 }
 
-// accepts evaluates the selectors one after the other until one is false or fails.
-func (p *Patch) accepts(e *Evaluation, device int) (is bool, failure string) {
-	var spent uint32
+func tooExpensive(slice string, limit uint64) string {
+	return fmt.Sprintf("ResourceSlice %s: too expensive: the expressions cost more than %d: write cheaper expressions, or name the driver, the pool or the device", slice, limit)
+}
+
+func (m *Match) add(device, devices int) {
+	if m.set == nil {
+		m.set = make([]uint64, (devices+63)/64)
+	}
+	m.set[device/64] |= 1 << (device % 64)
+}
+
+// accepts evaluates the selectors one after the other until one is false or fails, which it
+// returns.
+func (p *Patch) accepts(ctx context.Context, e *Evaluation, device int) (last selector, state uint32, spent uint64, _ error) {
 	for _, s := range p.selectors {
-		state, cost, failure := e.ask(s.program, device)
-		if spent += cost; spent > MaxCost && state != failed {
-			state, failure = failed, fmt.Sprintf("the expressions up to this one exceed the total cost limit of %d", MaxCost)
+		state, cost, err := e.ask(ctx, s.program, device)
+		if err != nil {
+			return s, unknown, spent, err
 		}
-		switch state {
-		case no:
-			return false, ""
-		case failed:
-			return false, fmt.Sprintf("device %s of ResourceSlice %s: %s: %s", e.slice.Spec.Devices[device].Name, e.slice.Name, s.place, failure)
+		if spent += uint64(cost); state != yes {
+			return s, state, spent, nil
 		}
 	}
-	return true, ""
+	return last, yes, spent, nil
 }
 
 // A view is what expressions see of a device. To make one takes several times as long as
@@ -264,14 +317,13 @@ func (p *program) view(driver string, device *resourceapi.Device) (v view) {
 	return v
 }
 
-// evaluate needs no context to be cancelled by: the limits of cost and of work bound its time.
-func (p *program) evaluate(v view) (verdict uint32, failure string) {
+func (p *program) evaluate(ctx context.Context, v view) (verdict uint32, failure string) {
 	if v.err != nil {
 		return failed, v.err.Error()
 	}
 	compiled := p.compiled
 	compiled.Program = replacer{p.compiled.Program, v.variables}
-	matches, details, err := compiled.DeviceMatches(context.Background(), dracel.Device{})
+	matches, details, err := compiled.DeviceMatches(ctx, dracel.Device{})
 	verdict = no
 	switch {
 	case err != nil:

@@ -1,7 +1,9 @@
 package patch
 
 import (
+	"context"
 	"fmt"
+	"iter"
 	"maps"
 	"math"
 	"reflect"
@@ -18,20 +20,39 @@ import (
 
 // Apply applies patches to a slice. It is Merge of what they match.
 func Apply(slice *resourceapi.ResourceSlice, patches []*Patch) Result {
-	return NewEvaluation(slice).Apply(patches)
+	result, _ := NewEvaluation(slice).Apply(context.Background(), patches) // without a limit there is no error
+	return result
 }
 
 // Apply applies patches to the slice of the evaluation. It keeps only the results of
-// expressions.
-func (e *Evaluation) Apply(patches []*Patch) Result {
-	var matches []Match
-	for _, p := range patches {
-		if m := p.match(e); m.Devices > 0 || m.Failures.Devices > 0 {
+// their expressions. The error is that of ctx, or ErrUnfinished.
+func (e *Evaluation) Apply(ctx context.Context, patches []*Patch) (Result, error) {
+	matches, err := e.matches(ctx, slices.Values(patches))
+	if err != nil {
+		return Result{}, err
+	}
+	return mergeMatches(e.slice, matches), nil
+}
+
+// matches are those of patches that match devices, or failed to.
+func (e *Evaluation) matches(ctx context.Context, patches iter.Seq[*Patch]) (matches []Match, err error) {
+	defer func() { e.views = nil }() // they need more memory than the slice
+	for p := range patches {
+		m, err := p.match(ctx, e)
+		if err != nil {
+			return nil, err
+		}
+		if m.Devices > 0 || m.Failures.Devices > 0 {
 			matches = append(matches, m)
 		}
 	}
-	e.views = nil // they need more memory than the slice
-	return mergeMatches(e.slice, matches)
+	for program, v := range e.verdicts {
+		if !v.asked {
+			delete(e.verdicts, program)
+		}
+		v.asked = false
+	}
+	return matches, nil
 }
 
 // mergeMatches applies to a slice the patches that match devices of it, or failed to. It sorts

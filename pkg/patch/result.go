@@ -166,6 +166,7 @@ func (r *Summary) Add(other *Summary) {
 		r.Failures.First = other.Failures.First
 	}
 	r.Failures.Devices += other.Failures.Devices
+	r.Failures.Expensive = r.Failures.Expensive || other.Failures.Expensive
 	for name, k := range other.keys {
 		r.key(name).add(k)
 	}

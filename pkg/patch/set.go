@@ -2,6 +2,7 @@ package patch
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"iter"
 	"maps"
@@ -23,6 +24,7 @@ type Set struct {
 	compiler    Compiler
 	byName      map[string]*Patch
 	evaluations map[string]*Evaluation // by the name of the slice
+	bytes, most int                    // of the evaluations; most is keptBytes if zero
 }
 
 // Put compiles a patch, replaces the patch of the same name, and returns both. class is the
@@ -52,53 +54,70 @@ func (s *Set) Len() int { return len(s.byName) }
 // All yields the patches in no particular order.
 func (s *Set) All() iter.Seq[*Patch] { return maps.Values(s.byName) }
 
+// keptBytes bounds the results that a set keeps.
+const keptBytes = 64 << 20
+
 // Apply applies the patches to a slice; nil if none matches a device of it or fails to. It
 // keeps, by the name of the slice, the results of expressions for its devices: see
 // [Set.Forget].
 func (s *Set) Apply(slice *resourceapi.ResourceSlice) *Result {
-	var matches []Match
-	evaluation := s.evaluations[slice.Name]
-	selected := false
-	for _, candidate := range s.byName {
-		if !candidate.Selects(slice.Spec.Driver, slice.Spec.Pool.Name) {
-			continue
-		}
-		if !selected {
-			selected = true
-			evaluation = s.evaluate(evaluation, slice)
-		}
-		if m := candidate.match(evaluation); m.Devices > 0 || m.Failures.Devices > 0 {
-			matches = append(matches, m)
-		}
-	}
-	if !selected {
-		s.Forget(slice.Name)
-	} else {
-		evaluation.views = nil
-	}
-	if len(matches) == 0 {
-		return nil
-	}
-	result := mergeMatches(slice, matches)
-	return &result
+	result, _, _ := s.ApplyWithin(context.Background(), slice, 0) // without a limit there is no error
+	return result
 }
 
-// evaluate returns the Evaluation of a slice, given that of its last version.
-func (s *Set) evaluate(last *Evaluation, slice *resourceapi.ResourceSlice) *Evaluation {
-	if last == nil {
-		last = NewEvaluation(slice)
-	} else {
-		last = last.Next(slice)
+// ApplyWithin is Apply that evaluates no more than limit, in the units of [MaxCost]; 0 is no
+// bound. Where that does not suffice, the error is [ErrUnfinished], and the next call for the
+// slice goes on. cost is what was evaluated.
+func (s *Set) ApplyWithin(ctx context.Context, slice *resourceapi.ResourceSlice, limit uint64) (result *Result, cost uint64, err error) {
+	var selected []*Patch
+	for candidate := range s.All() {
+		if candidate.Selects(slice.Spec.Driver, slice.Spec.Pool.Name) {
+			selected = append(selected, candidate)
+		}
 	}
+	if len(selected) == 0 {
+		s.Forget(slice.Name)
+		return nil, 0, nil
+	}
+	slices.SortFunc(selected, comparePatches)
+	e := s.evaluations[slice.Name]
+	if e == nil || e.slice != slice {
+		e = e.Next(slice)
+	}
+	s.Forget(slice.Name)
+	e.spent, e.Limit = 0, limit
+	matches, err := e.matches(ctx, slices.Values(selected))
+	s.keep(e)
+	if err != nil || len(matches) == 0 {
+		return nil, e.spent, err
+	}
+	merged := mergeMatches(slice, matches)
+	return &merged, e.spent, nil
+}
+
+// keep remembers the results for a slice, and forgets those for others where they are too many.
+func (s *Set) keep(e *Evaluation) {
 	if s.evaluations == nil {
 		s.evaluations = map[string]*Evaluation{}
 	}
-	s.evaluations[slice.Name] = last
-	return last
+	e.kept = e.bytes()
+	s.bytes += e.kept
+	for other := range s.evaluations {
+		if s.bytes <= cmp.Or(s.most, keptBytes) {
+			break
+		}
+		s.Forget(other)
+	}
+	s.evaluations[e.slice.Name] = e
 }
 
 // Forget drops the results of expressions for a slice that is deleted.
-func (s *Set) Forget(slice string) { delete(s.evaluations, slice) }
+func (s *Set) Forget(slice string) {
+	if e := s.evaluations[slice]; e != nil {
+		s.bytes -= e.kept
+		delete(s.evaluations, slice)
+	}
+}
 
 // A Compiler turns patches into what can be applied, and remembers compiled
 // expressions: to compile one takes a millisecond. The environment and the limit of
@@ -243,31 +262,52 @@ type Selection struct {
 	Problems []Problem
 	// Failures are about devices that an expression failed for.
 	Failures Failures
-	// More is true if the limit of cost was reached before all devices were checked.
+	// More is true if a limit of cost was reached before all devices were checked: there are
+	// no Devices then, and a failure.
 	More bool
 }
 
 // Select finds the devices of a selector in slices, as their drivers published them; of
 // each pool in those of the highest generation. limit bounds what the expressions may
 // cost together, in the units of [MaxCost]; 0 is no bound.
-func (c *Compiler) Select(selector *v1alpha1.DrainSelector, all iter.Seq[*resourceapi.ResourceSlice], limit uint64) (found Selection) {
+func (c *Compiler) Select(selector *v1alpha1.DrainSelector, all iter.Seq[*resourceapi.ResourceSlice], limit uint64) Selection {
+	found, _ := new(Selector).Select(context.Background(), c, selector, all, limit)
+	return found
+}
+
+// A Selector finds the devices of one selector again and again: it keeps the results of the
+// expressions for devices. It is used by one goroutine at a time. The zero value is ready for
+// use.
+type Selector struct {
+	of   *v1alpha1.DrainSelector
+	kept map[string]*Evaluation // by the name of the slice
+}
+
+// Select is [Compiler.Select], with what is known of the slices. The error is that of ctx.
+func (s *Selector) Select(ctx context.Context, c *Compiler, selector *v1alpha1.DrainSelector, all iter.Seq[*resourceapi.ResourceSlice], limit uint64) (found Selection, _ error) {
 	p := &Patch{filter: v1alpha1.DevicePatchFilter{Driver: selector.Driver, Pool: selector.Pool}}
 	c.add(p, selector.Selectors, "spec.selector.selectors")
 	if found.Problems = p.Problems; p.unusable {
-		return found
+		return found, nil
 	}
-	devices, spent := map[v1alpha1.DeviceName]struct{}{}, uint64(0)
+	devices, spent, kept := map[v1alpha1.DeviceName]struct{}{}, uint64(0), map[string]*Evaluation{}
+	defer func() { s.kept = kept }()
 	for _, slice := range newest(p, all) {
-		e := NewEvaluation(slice)
-		if limit > 0 {
-			if spent >= limit {
-				found.More = true
-				break
-			}
-			e.Limit = limit - spent
+		e := s.kept[slice.Name]
+		if e == nil || e.slice != slice {
+			e = e.Next(slice)
 		}
-		m := p.match(e)
-		spent += e.Spent()
+		kept[slice.Name] = e
+		m, err := p.match(ctx, e)
+		e.views = nil
+		if err != nil {
+			return found, err
+		}
+		if spent += m.cost; limit > 0 && spent > limit || m.Failures.Expensive {
+			found.More, found.Devices = true, nil
+			found.Failures = Failures{Devices: 1, Expensive: true, First: cmp.Or(m.Failures.First, tooExpensive(slice.Name, limit))}
+			return found, nil
+		}
 		if m.Failures.Devices > 0 && found.Failures.Devices == 0 {
 			found.Failures.First = m.Failures.First
 		}
@@ -281,7 +321,7 @@ func (c *Compiler) Select(selector *v1alpha1.DrainSelector, all iter.Seq[*resour
 	found.Devices = slices.SortedFunc(maps.Keys(devices), func(a, b v1alpha1.DeviceName) int {
 		return cmp.Or(cmp.Compare(a.Driver, b.Driver), cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Device, b.Device))
 	})
-	return found
+	return found, nil
 }
 
 // newest returns the slices that a patch may apply to, of the highest generation of

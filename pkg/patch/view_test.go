@@ -44,7 +44,7 @@ func TestViews(t *testing.T) {
 			continue
 		}
 		before, cost := e.Spent(), uint64(0)
-		m := p.match(e)
+		m := matchOf(p, e)
 		for i, d := range s.Spec.Devices {
 			want, details, err := compiled.DeviceMatches(t.Context(), dracel.Device{Driver: s.Spec.Driver,
 				AllowMultipleAllocations: d.AllowMultipleAllocations, Attributes: d.Attributes, Capacity: d.Capacity})

@@ -131,7 +131,7 @@ func TestObserveWritesPatches(t *testing.T) {
 		return materialize.NewMerger(mode, materialize.Patches{
 			All: func() iter.Seq[*v1alpha1.ResourceSlicePatch] { return slices.Values(patches) }, Known: func() bool { return true }}, nil, nil, logr.Discard())
 	}
-	patched := merger(materialize.Materialize, p).Merge(driver, nil, time.Now(), review.AcceptableSlice).Slice
+	patched := merger(materialize.Materialize, p).Merge(t.Context(), driver, nil, time.Now(), review.AcceptableSlice).Slice
 	for what, tt := range map[string]struct {
 		merger *materialize.Merger
 		stored *resourceapi.ResourceSlice

@@ -59,6 +59,17 @@ func (r Request) context() context.Context {
 	return r.Context
 }
 
+// warningTime is a part of the time that is left: rules that only warn leave the rest to those
+// that deny.
+func (r Request) warningTime() (context.Context, context.CancelFunc) {
+	ctx := r.context()
+	deadline, has := ctx.Deadline()
+	if !has {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, time.Until(deadline)/4)
+}
+
 // A Reviewer checks writes. The zero value checks as without a configuration; New makes one from a configuration.
 type Reviewer struct {
 	Limits   validate.Limits
@@ -138,6 +149,13 @@ type Answer struct {
 	Audited []Finding
 	// Decision is what the policies have said.
 	Decision policy.Decision
+}
+
+// Unchecked reports whether a rule that only warns had no time.
+func (a Answer) Unchecked() bool {
+	return slices.ContainsFunc(a.Findings, func(f Finding) bool {
+		return f.Type == field.ErrorTypeInternal && (f.Rule == validate.PatchOutcome || f.Rule == validate.DrainDevicesExist)
+	})
 }
 
 // Denied reports whether a finding is an error.
@@ -321,7 +339,9 @@ func (k kindOf[T]) review(r Reviewer, req Request, fill, check bool) (Answer, er
 	answer.sort()
 	k.learn(authors, obj, req, answer)
 	if check && k.effect != nil && r.InCluster && !r.observes && !answer.Denied() {
-		if answer.Effect = k.effect(obj, validate.Conditions{ClusterView: r.ClusterView, Expressions: r.expressions}); answer.Effect != "" {
+		warning, done := req.warningTime()
+		defer done()
+		if answer.Effect = k.effect(obj, validate.Conditions{Context: warning, ClusterView: r.ClusterView, Expressions: r.expressions}); answer.Effect != "" {
 			answer.EffectRule = ruleid.PatchEffect
 		}
 	}
@@ -415,7 +435,9 @@ func (k kindOf[T]) check(r Reviewer, obj *T, old func() (*T, error), req Request
 	if err != nil {
 		return nil, nil, err
 	}
-	conditions := validate.Conditions{Limits: r.Limits, Profile: r.Profile, Now: req.Now, Author: req.User,
+	warning, done := req.warningTime()
+	defer done()
+	conditions := validate.Conditions{Context: warning, Limits: r.Limits, Profile: r.Profile, Now: req.Now, Author: req.User,
 		ClusterView: r.ClusterView, Parameters: parameters, Expressions: r.expressions, Evaluations: r.Evaluations, Publishers: r.publishers, SliceAuthors: authors, ForceDeleters: r.forceDeleters, DriverPods: r.driverPodSettings()}
 	if merges, err := k.mergesPatches(r, obj, old, req); err != nil {
 		return nil, nil, err

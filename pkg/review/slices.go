@@ -2,6 +2,7 @@ package review
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -23,7 +24,7 @@ type Slices interface {
 	Active() bool
 	// Merge returns what is to be stored of a write; old is nil on creation. acceptable says
 	// why an API server or webhook would refuse a merged slice although it takes the driver's.
-	Merge(incoming, old *resourceapi.ResourceSlice, now time.Time, acceptable func(published, merged *resourceapi.ResourceSlice) error) record.Merged
+	Merge(ctx context.Context, incoming, old *resourceapi.ResourceSlice, now time.Time, acceptable func(published, merged *resourceapi.ResourceSlice) error) record.Merged
 }
 
 // materializeID is the Default of the changes that patches make.
@@ -49,7 +50,7 @@ func (k kindOf[T]) materialize(r Reviewer, answer *Answer, object *T, stored fun
 		return err
 	}
 	old, _ := any(before).(*resourceapi.ResourceSlice)
-	merged := r.Slices.Merge(slice, old, req.Now, func(published, merged *resourceapi.ResourceSlice) error {
+	merged := r.Slices.Merge(req.context(), slice, old, req.Now, func(published, merged *resourceapi.ResourceSlice) error {
 		if err := newFault(published, merged, r.Profile); err != nil {
 			return err
 		}

@@ -11,6 +11,8 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
 )
 
 // The tests of this file are named after the findings in upstream's tracker, v0.37.0.
@@ -36,6 +38,8 @@ func (t *Tracker) put(object any) {
 		t.inbox.handler(SliceKind).OnAdd(object, false)
 	case *resourceapi.DeviceTaintRule:
 		t.inbox.handler(RuleKind).OnAdd(object, false)
+	case *v1alpha1.ResourceSlicePatch:
+		t.inbox.handler(PatchKind).OnAdd(object, false)
 	}
 }
 

@@ -18,8 +18,11 @@ type entry struct {
 	// stored is the slice of the API server, published the one with the driver's values:
 	// they differ where patches are written into slices.
 	stored, published *resourceapi.ResourceSlice
-	// merged is published itself where nothing changes it.
-	merged *resourceapi.ResourceSlice
+	// patchedSlice has the values of patches, merged the taints of rules as well. They are
+	// published itself where nothing changes it.
+	patchedSlice, merged *resourceapi.ResourceSlice
+	// unfinished is true until the patches are evaluated: patchedSlice is the last result.
+	unfinished bool
 	// patched is what ResourceSlicePatches do to it; nil if they match no device.
 	patched *patch.Result
 	// tainted are the devices with taints of rules, in the order of the slice.
@@ -62,11 +65,23 @@ func publishedSlice(old *entry, stored *resourceapi.ResourceSlice) *resourceapi.
 // what it refers to, the array of its devices, and the taints of devices that have new
 // ones; everything else is shared.
 func newEntry(published *resourceapi.ResourceSlice, patched *patch.Result, hits *hits) *entry {
-	e := &entry{stored: published, published: published, merged: published, patched: patched}
+	e := &entry{stored: published, published: published, patchedSlice: published, patched: patched}
 	if patched != nil {
-		e.merged = patched.Slice
+		e.patchedSlice = patched.Slice
 	}
-	slice := e.merged
+	return e.taint(hits)
+}
+
+// newUnfinished is newEntry before the patches are evaluated.
+func newUnfinished(last, published *resourceapi.ResourceSlice, hits *hits) *entry {
+	e := &entry{stored: published, published: published, patchedSlice: last, unfinished: true}
+	return e.taint(hits)
+}
+
+// taint adds the taints of rules.
+func (e *entry) taint(hits *hits) *entry {
+	slice := e.patchedSlice
+	e.merged = slice
 	if len(hits.all) == 0 && len(hits.pinned) == 0 {
 		return e
 	}
@@ -150,7 +165,8 @@ func withDevices(slice *resourceapi.ResourceSlice, devices []resourceapi.Device)
 
 // sameInputs reports whether the entry was made of the same slice and rules.
 func (e *entry) sameInputs(other *entry) bool {
-	return e.stored == other.stored && e.published == other.published && e.patched == other.patched && slices.Equal(e.tainted, other.tainted) && slices.Equal(e.rules, other.rules)
+	return e.stored == other.stored && e.published == other.published && e.patched == other.patched && e.patchedSlice == other.patchedSlice && e.unfinished == other.unfinished &&
+		slices.Equal(e.tainted, other.tainted) && slices.Equal(e.rules, other.rules)
 }
 
 // sameVersion reports whether two objects are the same version of one, as after a
@@ -164,7 +180,7 @@ func (e *entry) sameView(other *entry) bool {
 	if !sameVersion(e.published, other.published) {
 		return false
 	}
-	if e.patched != other.patched && !sameDevices(e.merged, other.merged) {
+	if e.patchedSlice != other.patchedSlice && !sameDevices(e.merged, other.merged) {
 		return false
 	}
 	for i := range e.merged.Spec.Devices {

@@ -26,6 +26,8 @@ type Snapshot struct {
 	rules    ordered[object[*resourceapi.DeviceTaintRule]]
 	patches  ordered[compiledPatch]
 	classes  ordered[object[*resourceapi.DeviceClass]]
+	// unfinished is how many slices have patches that are not evaluated yet.
+	unfinished int
 }
 
 // object is an API object in an ordered list.
@@ -107,6 +109,13 @@ func (s *Snapshot) Patched(name string) *patch.Result {
 		return e.patched
 	}
 	return nil
+}
+
+// Unfinished reports whether the patches of a slice are not evaluated yet: the slice has the
+// values of the last result.
+func (s *Snapshot) Unfinished(name string) bool {
+	e, found := s.slices.get(name)
+	return found && e.unfinished
 }
 
 // ByPool returns the merged slices of a driver's pool, of all its generations, in the
@@ -242,6 +251,9 @@ type PatchReport struct {
 	Problems []patch.Problem
 	// Report counts slices and devices.
 	Report patch.Summary
+	// Unfinished is the number of slices that the patch may apply to and that are not evaluated
+	// yet.
+	Unfinished int
 }
 
 // PatchReports returns a report of each patch, in the order of their names. It visits every
@@ -249,7 +261,11 @@ type PatchReport struct {
 func (s *Snapshot) PatchReports() []PatchReport {
 	byName := map[string]*patch.Summary{}
 	reports := make([]PatchReport, 0, s.patches.length)
+	unfinished := map[poolID]int{}
 	for e := range s.slices.all() {
+		if e.unfinished {
+			unfinished[e.pool()]++
+		}
 		if e.patched == nil {
 			continue
 		}
@@ -264,6 +280,11 @@ func (s *Snapshot) PatchReports() []PatchReport {
 		report := PatchReport{Patch: p.object, Problems: p.compiled.Problems}
 		if found := byName[p.key()]; found != nil {
 			report.Report = *found
+		}
+		for pool, n := range unfinished {
+			if p.compiled.Selects(pool.driver, pool.name) {
+				report.Unfinished += n
+			}
 		}
 		reports = append(reports, report)
 	}

@@ -2,6 +2,7 @@ package tracker
 
 import (
 	"cmp"
+	"context"
 	"maps"
 	"slices"
 
@@ -38,6 +39,9 @@ type state struct {
 	rules     rules
 	ruleNames map[string]*rule
 	patches   patch.Set
+	// stepCost bounds what the patches may cost in a batch; 0 is no bound.
+	stepCost   uint64
+	unfinished unfinished
 	// poolDrivers are the drivers, by the names of their pools.
 	poolDrivers map[string]map[string]bool
 	scratch     hits
@@ -77,6 +81,11 @@ type work struct {
 // The new snapshot is in s.current; the deltas are those that a reader of merged
 // slices can see, in the order of the names.
 func (s *state) apply(batch map[objectKey]any) []delta {
+	return s.applyUntil(context.Background(), batch)
+}
+
+// applyUntil is apply that evaluates patches until ctx ends.
+func (s *state) applyUntil(ctx context.Context, batch map[objectKey]any) []delta {
 	w := &work{
 		stored: map[string]*resourceapi.ResourceSlice{}, dirty: map[*entry]bool{},
 		patched: map[string]bool{}, patches: map[string]*v1alpha1.ResourceSlicePatch{}, classes: map[string]*resourceapi.DeviceClass{},
@@ -99,7 +108,7 @@ func (s *state) apply(batch map[objectKey]any) []delta {
 		}
 	}
 	patchEdits := s.changePatches(w)
-	deltas, visible := s.merge(w)
+	deltas, visible := s.merge(ctx, w)
 	s.changed = deltas
 	next := &Snapshot{
 		revision: s.current.revision + 1,
@@ -108,6 +117,7 @@ func (s *state) apply(batch map[objectKey]any) []delta {
 		patches:  s.current.patches.apply(patchEdits),
 		classes:  s.current.classes.apply(w.classEdits),
 	}
+	next.unfinished = len(s.unfinished.queue)
 	s.index(next, deltas)
 	s.current = next
 	return visible
@@ -175,7 +185,7 @@ func (s *state) candidates(selector *resourceapi.DeviceTaintSelector) func(func(
 
 // merge computes the slices that have changed or that a changed rule matches. deltas
 // are all entries that are new, visible those that look different.
-func (s *state) merge(w *work) (deltas, visible []delta) {
+func (s *state) merge(ctx context.Context, w *work) (deltas, visible []delta) {
 	stale := maps.Keys(w.dirty)
 	if w.budget < 0 {
 		stale = s.current.slices.all()
@@ -185,16 +195,26 @@ func (s *state) merge(w *work) (deltas, visible []delta) {
 			w.stored[e.key()] = e.stored
 		}
 	}
+	published := s.publish(w)
+	done := s.evaluate(ctx, w, published)
 	for name, stored := range w.stored {
 		old, _ := s.current.slices.get(name)
 		d := delta{old: old}
 		if stored != nil {
-			slice := publishedSlice(old, stored)
+			slice := published[name]
 			s.rules.match(slice, &s.scratch)
-			d.new = newEntry(slice, s.patchedSlice(w, old, slice), &s.scratch)
+			if result, finished := done[name]; finished || !s.unfinished.is[name] {
+				if !finished {
+					result = old.patched
+				}
+				d.new = newEntry(slice, result, &s.scratch)
+			} else {
+				d.new = newUnfinished(lastResult(old, stored, slice), slice, &s.scratch)
+				if old != nil && old.published == slice {
+					d.new.patched = old.patched
+				}
+			}
 			d.new.stored = stored
-		} else {
-			s.patches.Forget(name)
 		}
 		switch {
 		case old == nil && d.new == nil || old != nil && d.new != nil && d.new.sameInputs(old):
@@ -208,15 +228,6 @@ func (s *state) merge(w *work) (deltas, visible []delta) {
 	slices.SortFunc(deltas, byName)
 	slices.SortFunc(visible, byName)
 	return deltas, visible
-}
-
-// patchedSlice returns what patches do to a slice; what they did before, if neither they
-// nor the slice have changed.
-func (s *state) patchedSlice(w *work, old *entry, slice *resourceapi.ResourceSlice) *patch.Result {
-	if old != nil && old.published == slice && !w.patched[slice.Name] {
-		return old.patched
-	}
-	return s.patches.Apply(slice)
 }
 
 // index gives the next snapshot its slices and pools.

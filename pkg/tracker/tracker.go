@@ -140,22 +140,32 @@ func (t *Tracker) listen(ctx context.Context, running *sync.WaitGroup) (feeds []
 // write is the single writer.
 func (t *Tracker) write(ctx context.Context, feeds []feed) {
 	s := newState()
+	s.stepCost = stepCost
 	if !t.waitForSync(ctx, feeds) {
 		return
 	}
+	var flushes []chan struct{}
 	for {
-		changed, flushes := t.inbox.take()
-		if first := s.current.revision == 0; first || len(changed) > 0 {
-			visible := s.apply(changed)
+		changed, more := t.inbox.take()
+		flushes = append(flushes, more...)
+		if first := s.current.revision == 0; first || len(changed) > 0 || s.current.unfinished > 0 {
+			visible := s.applyUntil(ctx, changed)
 			t.publish(s.current, visible)
 			t.options.Metrics.count(s.changed, visible)
 			if first {
 				close(t.synced)
 			}
 		}
+		if s.current.unfinished > 0 {
+			if ctx.Err() != nil {
+				return
+			}
+			continue // with what has changed meanwhile
+		}
 		for _, done := range flushes {
 			close(done)
 		}
+		flushes = nil
 		if !t.wait(ctx) {
 			return
 		}
@@ -214,7 +224,8 @@ func (t *Tracker) publish(snapshot *Snapshot, deltas []delta) {
 // Snapshot returns the current view.
 func (t *Tracker) Snapshot() *Snapshot { return t.snapshot.Load() }
 
-// Flush waits until every event that the informers delivered before the call is published.
+// Flush waits until every event that the informers delivered before the call is published, and
+// the patches are evaluated.
 func (t *Tracker) Flush(ctx context.Context) error {
 	select {
 	case <-ctx.Done():

@@ -1,6 +1,7 @@
 package validate
 
 import (
+	"context"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -15,6 +16,9 @@ import (
 // Conditions are what a verdict depends on in addition to the object. The zero value is a
 // default API server of the newest minor and its own limits.
 type Conditions struct {
+	// Context ends when rules that only warn must have their answer: what is not evaluated by
+	// then is reported as not known. nil never ends.
+	Context context.Context
 	Limits  Limits
 	Profile apiserver.Profile
 	// Now is the time of the write; zero leaves out the rules that need it.
@@ -104,6 +108,13 @@ func (c Conditions) withoutAuthor() Conditions {
 type Expressions struct {
 	selectors apiserver.Expressions
 	patches   patch.Compiler
+}
+
+func (c Conditions) context() context.Context {
+	if c.Context == nil {
+		return context.Background()
+	}
+	return c.Context
 }
 
 // patchCompiler returns the compiler of patches and drains.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/windows"
+	"github.com/dra-steward/dra-steward/pkg/patch"
 	"github.com/dra-steward/dra-steward/pkg/validate/apiserver"
 	"github.com/dra-steward/dra-steward/pkg/validate/internal/form"
 )
@@ -136,7 +137,7 @@ A drain evicts no pods while it has a window whose time zone the controller does
 		Check:    drainTimeZone,
 	},
 	{
-		ID: "drain-devices-exist",
+		ID: DrainDevicesExist,
 		Doc: `The devices of a drain exist, and its selector matches devices and fails on none.
 
 A drain of a device that no slice has does no harm, and is usually a mistake. A selector that
@@ -162,10 +163,11 @@ func drainDevicesExist(d *v1alpha1.DeviceDrain, c Pass) (errs field.ErrorList) {
 	if d.Spec.Selector == nil {
 		return errs
 	}
-	compiler := c.patchCompiler()
 	at := drainFields.Child("selector")
-	found := compiler.Select(d.Spec.Selector, c.ClusterView.Slices(), maxTrialCost)
+	found, err := new(patch.Selector).Select(c.context(), c.patchCompiler(), d.Spec.Selector, c.ClusterView.Slices(), maxTrialCost)
 	switch {
+	case err != nil:
+		errs = append(errs, notChecked(at))
 	case len(found.Problems) > 0 || found.More: // which other rules report, or which cannot be known
 	case found.Failures.Devices > 0:
 		errs = append(errs, counted(at, found.Failures.Devices, "an expression fails for %s, so nothing is drained; %s", devices(found.Failures.Devices), found.Failures.First))

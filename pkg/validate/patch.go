@@ -1,6 +1,8 @@
 package validate
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -22,7 +24,13 @@ import (
 const maxTried = 10000
 
 // maxTrialCost bounds what the expressions may cost meanwhile: some tenths of a second.
-const maxTrialCost = 4 * patch.MaxCost
+const maxTrialCost = patch.MaxCost
+
+// The rules that may have no time to try an object on the existing devices.
+const (
+	PatchOutcome      = "patch-outcome"
+	DrainDevicesExist = "drain-devices-exist"
+)
 
 // patchGaps are the rules for a patch among the devices that exist.
 var patchGaps = Table[*v1alpha1.ResourceSlicePatch]{
@@ -66,6 +74,19 @@ expression that does not compile applies to no device.`,
 		Check:    patchExpression,
 	},
 	{
+		ID: "patch-cost",
+		Doc: `The expressions of a patch cost at most 100000 for the devices of each slice.
+
+The limit is a CEL cost, and is the same in all programs that apply patches. Above it, the
+result is unknown, and the patch changes nothing in the slice. The rule tries the first
+existing devices that driver and pool select. An expression that has already failed at this
+limit does not deny an update.`,
+		CrossObject: true,
+		Upstream:    "limits the cost of one expression for one device only",
+		Source:      "KEP-5027, Merging; CELSelectorExpressionMaxCost",
+		Check:       patchCost,
+	},
+	{
 		ID: "patch-class-exists",
 		Doc: `The class that the filter of a patch names exists.
 
@@ -78,14 +99,15 @@ be created later.`,
 		Check:       patchClassExists,
 	},
 	{
-		ID: "patch-outcome",
+		ID: PatchOutcome,
 		Doc: `A patch has the intended effect on the existing devices.
 
 The rule warns if no device matches, if an expression fails, if a device has no room for
 another attribute or capacity, if another patch wins, if the driver's value has another
 type, so that the expressions of claims can fail, or if a capacity and its request policy
 contradict each other. It only warns, because drivers can publish other devices later. It
-tries at most 10000 devices, and fewer if the expressions are costly.`,
+tries at most 10000 devices, and fewer if the expressions are costly. If there is no time
+for that, it warns that the outcome is not known.`,
 		Severity:    Warning,
 		CrossObject: true,
 		Upstream:    "does not check",
@@ -106,9 +128,9 @@ func patchClassExists(p *v1alpha1.ResourceSlicePatch, c Pass) field.ErrorList {
 type trial struct {
 	patch.Summary
 	// tried is the number of devices that the filter could match, more whether there
-	// were more of them.
-	tried int
-	more  bool
+	// were more of them, late whether there was no time for them.
+	tried      int
+	more, late bool
 }
 
 // try applies a patch to the slices of the cluster, together with the other patches. ok is
@@ -117,21 +139,14 @@ func try(p *v1alpha1.ResourceSlicePatch, c Conditions) (t trial, ok bool) {
 	if c.ClusterView == nil {
 		return t, false
 	}
-	compiler := c.patchCompiler()
-	compile := func(p *v1alpha1.ResourceSlicePatch) *patch.Patch {
-		if filter := p.Spec.Devices.Filter; filter != nil && filter.DeviceClassName != nil {
-			return compiler.Compile(p, c.ClusterView.Class(*filter.DeviceClassName))
-		}
-		return compiler.Compile(p, nil)
-	}
-	own := compile(p)
+	own := c.compilePatch(p)
 	if len(own.Problems) > 0 {
 		return t, false
 	}
-	all := []*patch.Patch{own}
+	ctx, all := c.context(), []*patch.Patch{own}
 	for other := range c.ClusterView.Patches() {
-		if other.Name != p.Name {
-			all = append(all, compile(other))
+		if other.Name != p.Name && ctx.Err() == nil {
+			all = append(all, c.compilePatch(other))
 		}
 	}
 	spent := uint64(0)
@@ -139,11 +154,15 @@ func try(p *v1alpha1.ResourceSlicePatch, c Conditions) (t trial, ok bool) {
 		if !own.Selects(slice.Spec.Driver, slice.Spec.Pool.Name) {
 			continue
 		}
+		if spent >= maxTrialCost || t.tried+len(slice.Spec.Devices) > maxTried {
+			t.more = true
+			break
+		}
 		e := patch.NewEvaluation(slice)
 		e.Limit = maxTrialCost - spent
-		result := e.Apply(all)
-		if spent += e.Spent(); spent >= maxTrialCost || t.tried+len(slice.Spec.Devices) > maxTried {
-			t.more = true
+		result, err := e.Apply(ctx, all)
+		if spent += e.Spent(); err != nil {
+			t.more, t.late = true, ctx.Err() != nil
 			break
 		}
 		t.tried += len(slice.Spec.Devices)
@@ -151,7 +170,41 @@ func try(p *v1alpha1.ResourceSlicePatch, c Conditions) (t trial, ok bool) {
 			t.Add(report)
 		}
 	}
+	t.late = t.late || ctx.Err() != nil
 	return t, true
+}
+
+func (c Conditions) compilePatch(p *v1alpha1.ResourceSlicePatch) *patch.Patch {
+	if filter := p.Spec.Devices.Filter; filter != nil && filter.DeviceClassName != nil {
+		return c.patchCompiler().Compile(p, c.ClusterView.Class(*filter.DeviceClassName))
+	}
+	return c.patchCompiler().Compile(p, nil)
+}
+
+// patchCost applies the patch alone. How far it goes does not depend on time.
+func patchCost(p *v1alpha1.ResourceSlicePatch, c Pass) field.ErrorList {
+	if c.ClusterView == nil {
+		return nil
+	}
+	own := c.compilePatch(p)
+	if len(own.Problems) > 0 {
+		return nil
+	}
+	spent := uint64(0)
+	for slice := range c.ClusterView.Slices() {
+		if !own.Selects(slice.Spec.Driver, slice.Spec.Pool.Name) {
+			continue
+		}
+		e := patch.NewEvaluation(slice)
+		result, _ := e.Apply(context.Background(), []*patch.Patch{own}) // without a limit there is no error
+		if report := result.Reports()[own]; report != nil && report.Failures.Expensive {
+			return field.ErrorList{field.Forbidden(patchSpec.Child("filter"), report.Failures.First)}
+		}
+		if spent += e.Spent(); spent >= maxTrialCost {
+			return nil
+		}
+	}
+	return nil
 }
 
 func (t trial) first() string {
@@ -165,6 +218,12 @@ func patchOutcome(p *v1alpha1.ResourceSlicePatch, c Pass) (errs field.ErrorList)
 	t, ok := try(p, c.Conditions)
 	if !ok {
 		return nil
+	}
+	if t.late {
+		return field.ErrorList{notChecked(patchSpec)}
+	}
+	if t.Failures.Expensive {
+		return nil // patch-cost reports it
 	}
 	if t.Failures.Devices > 0 {
 		errs = append(errs, counted(patchSpec.Child("filter"), t.Failures.Devices,
@@ -196,6 +255,11 @@ func patchOutcome(p *v1alpha1.ResourceSlicePatch, c Pass) (errs field.ErrorList)
 	return errs
 }
 
+// notChecked is what a rule reports that has no time: the outcome is not known.
+func notChecked(at *field.Path) *field.Error {
+	return field.InternalError(at, errors.New("the outcome is not known: there was no time to try it on the existing devices; use cheaper expressions, or name the driver or the pool"))
+}
+
 // counted is an error that carries a number, by which one sees whether it has grown.
 func counted(at *field.Path, n int, format string, args ...any) *field.Error {
 	return field.Invalid(at, n, fmt.Sprintf(format, args...))
@@ -214,7 +278,7 @@ func devices(n int) string {
 // nothing, which rules report.
 func PatchEffect(p *v1alpha1.ResourceSlicePatch, c Conditions) string {
 	t, ok := try(p, c)
-	if !ok || t.Devices == 0 {
+	if !ok || t.Devices == 0 || t.late {
 		return ""
 	}
 	slices := fmt.Sprintf("%d ResourceSlices", t.Slices)

@@ -1,11 +1,13 @@
 package validate
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 )
@@ -65,5 +67,32 @@ func TestPatchEffect(t *testing.T) {
 	}
 	if got := ResourceSlicePatch().Validate(patched(costly), Conditions{ClusterView: rack(1)}); len(got) > 0 && strings.Contains(got.ToAggregate().Error(), "no device matches") {
 		t.Errorf("what was not tried is said to match nothing: %v", got)
+	}
+}
+
+// TestCostlyPatches holds that a patch is denied whose expressions cost too much for the devices
+// of a slice, whatever time there is, and that what has no time is only not known.
+func TestCostlyPatches(t *testing.T) {
+	costly := "[1,2,3,4,5,6,7,8,9,10].all(a, [1,2,3,4,5,6,7,8,9,10].all(b, [1,2,3,4,5,6,7,8,9,10].all(c, a + b + c > 0)))"
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, ctx := range []context.Context{nil, ended} {
+		c := Conditions{Context: ctx, ClusterView: rack(2)}
+		if got := ResourceSlicePatch().InCluster().Validate(patched(costly), c); !strings.Contains(got.ToAggregate().Error(), "slice-000: too expensive: the expressions cost more than 100000") || len(got) == 0 || got[0].Origin != "patch-cost" {
+			t.Errorf("a costly patch: %v", got)
+		}
+		got := ResourceSlicePatch().InCluster().Validate(patched("device.driver == 'gpu.example.com'"), c)
+		late := len(got) == 1 && got[0].Origin == PatchOutcome && strings.Contains(got[0].Detail, "the outcome is not known")
+		if late != (ctx != nil) {
+			t.Errorf("a cheap patch: %v", got)
+		}
+		if _, old := ResourceSlicePatch().InCluster().ValidateUpdate(patched(costly), patched(costly), c); len(old) == 0 {
+			t.Errorf("a costly patch that is stored: %v", old)
+		}
+	}
+	drain := &v1alpha1.DeviceDrain{}
+	drain.Spec.Selector = &v1alpha1.DrainSelector{Selectors: patched("device.driver == 'gpu.example.com'").Spec.Devices.Filter.Selectors}
+	if got := drainDevicesExist(drain, newPass(Conditions{Context: ended, ClusterView: rack(2)})); len(got) != 1 || got[0].Type != field.ErrorTypeInternal {
+		t.Errorf("a drain: %v", got)
 	}
 }

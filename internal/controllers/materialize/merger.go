@@ -1,6 +1,7 @@
 package materialize
 
 import (
+	"context"
 	"fmt"
 	"iter"
 	"slices"
@@ -70,7 +71,7 @@ func (m *Merger) Handler() cache.ResourceEventHandler {
 func (m *Merger) Active() bool { return m.mode == Materialize || m.mode == Restore }
 
 // Merge returns what is to be stored of a write; old is nil on creation.
-func (m *Merger) Merge(incoming, old *resourceapi.ResourceSlice, now time.Time, acceptable func(published, merged *resourceapi.ResourceSlice) error) record.Merged {
+func (m *Merger) Merge(ctx context.Context, incoming, old *resourceapi.ResourceSlice, now time.Time, acceptable func(published, merged *resourceapi.ResourceSlice) error) record.Merged {
 	mode := m.mode
 	if mode == Materialize && m.elsewhere.Load() {
 		mode = None
@@ -94,9 +95,13 @@ func (m *Merger) Merge(incoming, old *resourceapi.ResourceSlice, now time.Time, 
 	default:
 		all := m.all()
 		evaluation := m.known.take(incoming.Name).Next(written.Slice)
-		result := evaluation.Apply(all)
+		result, unfinished := evaluation.Apply(ctx, all)
 		m.known.put(written.Slice, evaluation, len(all))
-		merged = written.Merge(&result, fits)
+		if unfinished == nil {
+			merged = written.Merge(&result, fits)
+		} else {
+			merged = written.Keep(fits)
+		}
 	}
 	if merged.Refused != nil {
 		m.log.Error(merged.Refused, "Published without patches", "slice", incoming.Name, "pool", incoming.Spec.Pool.Name, "driver", incoming.Spec.Driver)

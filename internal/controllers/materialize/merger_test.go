@@ -74,16 +74,16 @@ func TestMerger(t *testing.T) {
 	m := materialize.NewMerger(materialize.Materialize, source, pools, nil, logr.Discard())
 	driver := slice("s", "a", 1, 1)
 	driver.Spec.Devices[0].Attributes["dc.example.com/rack"] = resourceapi.DeviceAttribute{StringValue: ptr.To("own")}
-	if got := m.Merge(driver, nil, now, accept); got.Slice.Annotations[record.Annotation] != "" || rack(got.Slice) != "own" {
+	if got := m.Merge(context.Background(), driver, nil, now, accept); got.Slice.Annotations[record.Annotation] != "" || rack(got.Slice) != "own" {
 		t.Errorf("patches that are not known yet: %v", got.Slice)
 	}
 	known = true
-	stored := m.Merge(driver, nil, now, accept).Slice
+	stored := m.Merge(context.Background(), driver, nil, now, accept).Slice
 	if rack(stored) != "r1" {
 		t.Fatalf("stored: %s", rack(stored))
 	}
 	known = false
-	if again := m.Merge(driver, stored, now, accept); rack(again.Slice) != "r1" {
+	if again := m.Merge(context.Background(), driver, stored, now, accept); rack(again.Slice) != "r1" {
 		t.Errorf("what was in force has gone: %s", rack(again.Slice))
 	}
 	known = true
@@ -92,14 +92,14 @@ func TestMerger(t *testing.T) {
 	m.Handler().OnDelete(nil)
 	again := slice("other", "a", 1, 1)
 	again.Spec.Devices = stored.Spec.Devices
-	if got := m.Merge(again, nil, now, accept); rack(got.Slice) != "own" {
+	if got := m.Merge(context.Background(), again, nil, now, accept); rack(got.Slice) != "own" {
 		t.Errorf("a slice that the driver creates again: %s", rack(got.Slice))
 	}
 	none := materialize.NewMerger(materialize.None, materialize.Patches{}, nil, nil, logr.Discard())
-	if got := none.Merge(stored, stored, now, accept); rack(got.Slice) != "own" {
+	if got := none.Merge(context.Background(), stored, stored, now, accept); rack(got.Slice) != "own" {
 		t.Errorf("switched off: %s", rack(got.Slice))
 	}
-	if got := none.Merge(driver, driver, now, accept); got.Slice != driver {
+	if got := none.Merge(context.Background(), driver, driver, now, accept); got.Slice != driver {
 		t.Error("a slice without anything of ours is changed")
 	}
 	for mode, good := range map[materialize.Mode]bool{"": true, "none": true, "restore": true, "scheduler": false} {
@@ -119,12 +119,12 @@ func TestKeepsWhatFits(t *testing.T) {
 		},
 		Known: func() bool { return known }, Class: func(string) *resourceapi.DeviceClass { return nil },
 	}, nil, nil, logr.Discard())
-	stored := m.Merge(slice("s", "a", 1, 31), nil, time.Now(), review.AcceptableSlice).Slice
+	stored := m.Merge(context.Background(), slice("s", "a", 1, 31), nil, time.Now(), review.AcceptableSlice).Slice
 	if rack(stored) != "r1" {
 		t.Fatalf("stored: %q", rack(stored))
 	}
 	known = false
-	merged := m.Merge(slice("s", "a", 1, 32), stored, time.Now(), review.AcceptableSlice)
+	merged := m.Merge(context.Background(), slice("s", "a", 1, 32), stored, time.Now(), review.AcceptableSlice)
 	if n := len(merged.Slice.Spec.Devices[0].Attributes); n != 32 || merged.Refused == nil || rack(merged.Slice) != "" {
 		t.Errorf("%d attributes, %q, refused: %v", n, rack(merged.Slice), merged.Refused)
 	}
@@ -141,7 +141,7 @@ func TestMergerRemembers(t *testing.T) {
 		s := slice("s", "a", 2, 1)
 		s.Spec.Driver = driver
 		s.Spec.Devices[0].Attributes["attribute_0"] = resourceapi.DeviceAttribute{StringValue: &value}
-		return rack(m.Merge(s, nil, time.Now(), accept).Slice)
+		return rack(m.Merge(context.Background(), s, nil, time.Now(), accept).Slice)
 	}
 	for i, step := range []struct{ value, driver, want string }{
 		{"one", "gpu.example.com", "r1"}, {"two", "gpu.example.com", ""}, {"one", "gpu.example.com", "r1"},
@@ -175,7 +175,7 @@ func TestMergerFollowsClasses(t *testing.T) {
 			now = &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: class}, Spec: resourceapi.DeviceClassSpec{
 				Selectors: []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: step.selects}}}}}
 		}
-		if got := rack(m.Merge(slice("s", "a", 1, 1), nil, time.Now(), accept).Slice); got != step.want {
+		if got := rack(m.Merge(context.Background(), slice("s", "a", 1, 1), nil, time.Now(), accept).Slice); got != step.want {
 			t.Errorf("step %d, the class selects %q: %q, want %q", i, step.selects, got, step.want)
 		}
 	}
@@ -243,7 +243,7 @@ func TestResyncer(t *testing.T) {
 		}, nil, nil, logr.Discard())
 		for i, object := range objects {
 			if s, is := object.(*resourceapi.ResourceSlice); is {
-				objects[i] = merger.Merge(s, s, time.Now(), accept).Slice
+				objects[i] = merger.Merge(context.Background(), s, s, time.Now(), accept).Slice
 			}
 		}
 		v.snapshot.Store(tracker.Merge(objects...))
@@ -272,7 +272,7 @@ func TestPartOfAPool(t *testing.T) {
 		go func() { _ = resyncer.Run(ctx) }()
 		<-time.After(1500 * time.Millisecond)
 		merged := func(s *resourceapi.ResourceSlice) *resourceapi.ResourceSlice {
-			return merging(nil, p).Merge(s, s, time.Now(), accept).Slice
+			return merging(nil, p).Merge(context.Background(), s, s, time.Now(), accept).Slice
 		}
 		v.snapshot.Store(tracker.Merge(p, merged(first), second))
 		<-time.After(time.Second)
@@ -309,7 +309,7 @@ func TestStateOfLists(t *testing.T) {
 			some.Spec.Devices.Attributes["dc.example.com/other"] = v1alpha1.NullableDeviceAttribute{DeviceAttribute: resourceapi.DeviceAttribute{IntValues: []int64{1}}}
 			stored := slice("s", "a", 2, 1)
 			if merged {
-				stored = merging(nil, lists, some).Merge(stored, nil, time.Now(), accept).Slice
+				stored = merging(nil, lists, some).Merge(context.Background(), stored, nil, time.Now(), accept).Slice
 			}
 			state := stateOf(t, materialize.Materialize, lists, some, stored)
 			for name, values := range map[string]int{"lists": 0, "some": 2} {
@@ -365,7 +365,7 @@ func TestStateOfRestore(t *testing.T) {
 		materialize.Restore: rackPatch("p", "r1", ""), materialize.Materialize: rackPatch("p", "r1", "false"),
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			stored := merging(nil, rackPatch("p", "r1", "")).Merge(slice("s", "a", 1, 1), nil, time.Now(), accept).Slice
+			stored := merging(nil, rackPatch("p", "r1", "")).Merge(context.Background(), slice("s", "a", 1, 1), nil, time.Now(), accept).Slice
 			if got := stateOf(t, mode, p, stored).Patch("p"); got.Left != 1 || got.Differing != 0 {
 				t.Errorf("%s: %d slices still have the patch and %d lack it, want 1 and 0", mode, got.Left, got.Differing)
 			}
@@ -384,7 +384,7 @@ func TestElsewhere(t *testing.T) {
 				merger := materialize.NewMerger(materialize.Materialize, materialize.Patches{
 					All: func() iter.Seq[*v1alpha1.ResourceSlicePatch] { return slices.Values([]*v1alpha1.ResourceSlicePatch{p}) }, Known: func() bool { return true },
 				}, nil, nil, logr.Discard())
-				stored = merger.Merge(stored, nil, time.Now(), accept).Slice
+				stored = merger.Merge(context.Background(), stored, nil, time.Now(), accept).Slice
 			}
 			var mutex sync.Mutex // guards what follows
 			said, broken, touches := "a scheduler does", error(nil), 0
@@ -524,7 +524,7 @@ func BenchmarkWebhook(b *testing.B) {
 				All: func() iter.Seq[*v1alpha1.ResourceSlicePatch] { return slices.Values(all) }, Known: func() bool { return true },
 			}, nil, nil, logr.Discard())
 			reviewer.Slices = merger
-			if old, err = json.Marshal(merger.Merge(driver, nil, time.Now(), accept).Slice); err != nil {
+			if old, err = json.Marshal(merger.Merge(context.Background(), driver, nil, time.Now(), accept).Slice); err != nil {
 				b.Fatal(err)
 			}
 		}

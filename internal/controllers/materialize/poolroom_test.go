@@ -1,6 +1,7 @@
 package materialize_test
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"testing"
@@ -59,7 +60,7 @@ func TestMemoryOfPools(t *testing.T) {
 				t.Skip("merges 100 pools with forged records, which takes seconds; make test and .ci/run run it")
 			}
 			pools, now, before := &materialize.PoolOriginals{}, time.Now(), heap()
-			merged := materialize.NewMerger(materialize.None, materialize.Patches{}, pools, nil, logr.Discard()).Merge(forged(t), nil, now, accept)
+			merged := materialize.NewMerger(materialize.None, materialize.Patches{}, pools, nil, logr.Discard()).Merge(context.Background(), forged(t), nil, now, accept)
 			if merged.Refused != nil {
 				t.Fatalf("the driver cannot publish: %v", merged.Refused)
 			}
@@ -75,7 +76,7 @@ func TestMemoryOfPools(t *testing.T) {
 			if name != "of one node" {
 				return
 			}
-			honest := merging(nil, rackPatch("p", "r1", "")).Merge(own(slice("s", "a", 1, 1), "own"), nil, now, accept).Slice
+			honest := merging(nil, rackPatch("p", "r1", "")).Merge(context.Background(), own(slice("s", "a", 1, 1), "own"), nil, now, accept).Slice
 			honest.Spec.AllNodes, honest.Spec.NodeName = nil, ptr.To("other")
 			if pools.Learn(honest, now); len(pools.Of(materialize.PoolOf(honest))) == 0 {
 				t.Error("a pool of another node is forgotten")

@@ -64,7 +64,7 @@ func names(t *testing.T, client *fake.Clientset) (all []string) {
 func TestRecorder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset()
-		stored := merging(nil, rackPatch("p", "r1", "")).Merge(own(slice("s", "a", 200, 1), "own"), nil, time.Now(), accept).Slice
+		stored := merging(nil, rackPatch("p", "r1", "")).Merge(context.Background(), own(slice("s", "a", 200, 1), "own"), nil, time.Now(), accept).Slice
 		v := viewOf(stored)
 		start := func() (pools *materialize.PoolOriginals, stop func()) {
 			pools = &materialize.PoolOriginals{}
@@ -93,11 +93,11 @@ func TestRecorder(t *testing.T) {
 		if err := webhook.Load(t.Context(), client.CoreV1().ConfigMaps("ours"), "records", v); err != nil {
 			t.Fatal(err)
 		}
-		if got := merging(webhook).Merge(again, again, time.Now(), accept).Slice; rack(got) != "own" {
+		if got := merging(webhook).Merge(context.Background(), again, again, time.Now(), accept).Slice; rack(got) != "own" {
 			t.Errorf("the webhook takes %q for the driver's word", rack(got))
 		}
 		pools, stop := start()
-		if got := merging(pools).Merge(again, again, time.Now(), accept).Slice; rack(got) != "own" {
+		if got := merging(pools).Merge(context.Background(), again, again, time.Now(), accept).Slice; rack(got) != "own" {
 			t.Errorf("the controller takes %q for the driver's word", rack(got))
 		}
 		if got := names(t, client); len(got) != 2 {
@@ -139,7 +139,7 @@ func TestOtherNode(t *testing.T) {
 			s.Spec.AllNodes, s.Spec.NodeName = nil, &node
 			return s
 		}
-		patched := merging(nil, rackPatch("p", "r1", "")).Merge(publish("node-a", "own"), nil, time.Now(), accept).Slice
+		patched := merging(nil, rackPatch("p", "r1", "")).Merge(context.Background(), publish("node-a", "own"), nil, time.Now(), accept).Slice
 		v := viewOf(patched, publish("node-b", "r1"))
 		pools, client := &materialize.PoolOriginals{}, fake.NewClientset()
 		for s := range v.Snapshot().StoredSlices() {
@@ -147,7 +147,7 @@ func TestOtherNode(t *testing.T) {
 		}
 		check := func(when string, pools *materialize.PoolOriginals) {
 			for node, want := range map[string]string{"node-a": "own", "node-b": "r1"} {
-				if got := rack(merging(pools).Merge(publish(node, "r1"), nil, time.Now(), accept).Slice); got != want {
+				if got := rack(merging(pools).Merge(context.Background(), publish(node, "r1"), nil, time.Now(), accept).Slice); got != want {
 					t.Errorf("%s: %s publishes %q, want %q", when, node, got, want)
 				}
 			}
@@ -207,7 +207,7 @@ func forgets(t *testing.T, change func(*resourceapi.ResourceSlice), want int) {
 	first := slice("s", "a", 2, 1)
 	patch := rackPatch("p", "r1", "")
 	patch.Spec.Devices.Filter = &v1alpha1.DevicePatchFilter{Device: ptr.To(first.Spec.Devices[0].Name)}
-	stored := merging(nil, patch).Merge(own(first, "own"), nil, time.Now(), accept).Slice
+	stored := merging(nil, patch).Merge(context.Background(), own(first, "own"), nil, time.Now(), accept).Slice
 	v := viewOf(stored)
 	pools.Learn(stored, time.Now())
 	ctx, cancel := context.WithCancel(t.Context())
@@ -308,7 +308,7 @@ func TestRecorderFaults(t *testing.T) {
 			t.Errorf("ConfigMaps %q, log %s", got, log.String())
 		}
 		locked(func() { broken["patch"] = true })
-		pools.Learn(merging(nil, rackPatch("p", "r1", "")).Merge(slice("s", "a", 1, 1), nil, time.Now(), accept).Slice, time.Now())
+		pools.Learn(merging(nil, rackPatch("p", "r1", "")).Merge(context.Background(), slice("s", "a", 1, 1), nil, time.Now(), accept).Slice, time.Now())
 		<-time.After(time.Minute)
 		synctest.Wait()
 		locked(func() {
@@ -362,7 +362,7 @@ func TestLoadFaults(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "records-0") || !strings.Contains(err.Error(), "records-2") || time.Since(before) > time.Minute {
 			t.Errorf("%v after %s", err, time.Since(before))
 		}
-		if got := merging(pools).Merge(own(slice("s", "a", 1, 1), "r1"), nil, time.Now(), accept).Slice; rack(got) != "" {
+		if got := merging(pools).Merge(context.Background(), own(slice("s", "a", 1, 1), "r1"), nil, time.Now(), accept).Slice; rack(got) != "" {
 			t.Errorf("the driver is said to have %q", rack(got))
 		}
 	})
@@ -384,7 +384,7 @@ func TestYields(t *testing.T) {
 		}, func() { first <- struct{}{} })
 		<-first
 		driver := own(slice("s", "a", 1, 1), "own")
-		stored := m.Merge(driver, nil, time.Now(), accept).Slice
+		stored := m.Merge(context.Background(), driver, nil, time.Now(), accept).Slice
 		if rack(stored) != "r1" {
 			t.Fatalf("stored: %q", rack(stored))
 		}
@@ -398,7 +398,7 @@ func TestYields(t *testing.T) {
 			mutex.Unlock()
 			<-time.After(10 * time.Second)
 			synctest.Wait()
-			if got := m.Merge(driver, stored, time.Now(), accept).Slice; rack(got) != step.want {
+			if got := m.Merge(context.Background(), driver, stored, time.Now(), accept).Slice; rack(got) != step.want {
 				t.Errorf("%+v: %q", step, rack(got))
 			}
 		}

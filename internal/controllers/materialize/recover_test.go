@@ -44,13 +44,13 @@ func TestRecoversNothingNew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, pools := rackPatch("p", "r1", ""), &materialize.PoolOriginals{}
 		webhook := merging(nil, p)
-		stored := webhook.Merge(own(slice("s", "a", 2, 1), "own"), nil, time.Now(), accept).Slice
+		stored := webhook.Merge(context.Background(), own(slice("s", "a", 2, 1), "own"), nil, time.Now(), accept).Slice
 		pools.Learn(stored, time.Now())
 		next := stored.DeepCopy()
 		next.Spec.Devices = own(slice("s", "a", 2, 1), "own").Spec.Devices
 		next.Spec.Devices[0].Attributes["dc.example.com/rack"] = resourceapi.DeviceAttribute{StringValue: ptr.To("r1")}
 		next.Spec.Devices[1].Attributes["attribute_0"] = resourceapi.DeviceAttribute{StringValue: ptr.To("another")}
-		stored = webhook.Merge(next, stored, time.Now(), accept).Slice
+		stored = webhook.Merge(context.Background(), next, stored, time.Now(), accept).Slice
 		pools.Learn(stored, time.Now())
 		resyncer := materialize.NewResyncer(materialize.ResyncOptions{View: viewOf(stored, p), Mode: materialize.Materialize, PoolOriginals: pools,
 			Touch: func(_ context.Context, touch materialize.Touch) error {
@@ -62,7 +62,7 @@ func TestRecoversNothingNew(t *testing.T) {
 		<-time.After(10 * time.Second)
 		cancel()
 		synctest.Wait()
-		if got := rack(merging(pools).Merge(stored, stored, time.Now(), accept).Slice); got != "r1" {
+		if got := rack(merging(pools).Merge(context.Background(), stored, stored, time.Now(), accept).Slice); got != "r1" {
 			t.Errorf("without the patch the device has the value %q, want r1: the driver publishes it", got)
 		}
 	})
@@ -95,7 +95,7 @@ func (r recovery) test(t *testing.T) {
 	for i, value := range r.values {
 		set(value)
 		incoming := cmp.Or(stored, published)
-		stored = webhook(nil).Merge(incoming, stored, time.Now(), accept).Slice
+		stored = webhook(nil).Merge(context.Background(), incoming, stored, time.Now(), accept).Slice
 		controller.Learn(stored, time.Now())
 		if i == 0 && r.copied {
 			copied.Learn(stored, time.Now())
@@ -105,7 +105,7 @@ func (r recovery) test(t *testing.T) {
 	adopted.Annotations = nil
 	set(r.then)
 	restarted := webhook(copied)
-	stored = restarted.Merge(adopted, nil, time.Now(), accept).Slice
+	stored = restarted.Merge(context.Background(), adopted, nil, time.Now(), accept).Slice
 	stored.ResourceVersion = "7"
 	controller.Learn(stored, time.Now())
 
@@ -129,7 +129,7 @@ func (r recovery) test(t *testing.T) {
 			if touch.Record != "" {
 				sent.Annotations = map[string]string{record.Annotation: touch.Record}
 			}
-			stored = restarted.Merge(sent, stored, time.Now(), accept).Slice
+			stored = restarted.Merge(context.Background(), sent, stored, time.Now(), accept).Slice
 			controller.Learn(stored, time.Now())
 			copied.Learn(stored, time.Now())
 			show()
@@ -147,7 +147,7 @@ func (r recovery) test(t *testing.T) {
 		t.Errorf("the device has the value %q, want %q", got, r.then)
 	}
 	set("")
-	if got := rack(webhook(nil).Merge(stored, stored, time.Now(), accept).Slice); got != "" {
+	if got := rack(webhook(nil).Merge(context.Background(), stored, stored, time.Now(), accept).Slice); got != "" {
 		t.Errorf("without patches the device has the value %q, want none: the driver did not publish it", got)
 	}
 }

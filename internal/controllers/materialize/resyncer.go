@@ -227,6 +227,12 @@ func (r *Resyncer) differing(view *tracker.Snapshot, now time.Time) map[Pool][]s
 		version := r.options.PoolOriginals.version(pool)
 		result := view.Patched(stored.Name)
 		v := r.verdicts[stored.Name]
+		if r.options.Mode == Materialize && view.Unfinished(stored.Name) {
+			if v != nil {
+				next[stored.Name] = v // it is not known what the slice should be
+			}
+			continue
+		}
 		if v == nil || v.stored != stored || v.result != any(result) || v.known != version {
 			was := v
 			v = r.verdict(view, stored, r.options.PoolOriginals.Of(pool), now)

@@ -181,6 +181,9 @@ func (w *Writer) differing(view *tracker.Snapshot, now time.Time) (all []due) {
 			continue
 		}
 		known.over, known.version = "", ""
+		if report.Unfinished > 0 && !report.Report.Failures.Expensive {
+			continue // the status stays as it is until the result is known
+		}
 		status := decide(report, w.classesRead, w.written(p.Name), metav1.NewTime(now).Rfc3339Copy())
 		news := known.news(p, faults(report, w.classesRead))
 		if len(news) == 0 && equality.Semantic.DeepEqual(status, p.Status) {
