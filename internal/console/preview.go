@@ -21,7 +21,6 @@ import (
 	"github.com/dra-steward/dra-steward/internal/plural"
 	"github.com/dra-steward/dra-steward/internal/taints"
 	"github.com/dra-steward/dra-steward/internal/why"
-	"github.com/dra-steward/dra-steward/pkg/patch"
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
 
@@ -167,7 +166,7 @@ func decided(in fleet.Input, objects taints.Objects, wanted *v1alpha1.DeviceDrai
 	if wanted.UID == "" {
 		wanted.Name, wanted.UID = "preview", "preview"
 	}
-	input := drain.Gather(wanted, in.View, objects.Index(), &patch.Compiler{})
+	input := drain.Gather(wanted, in.View, objects.Index(), drain.Published(in.View))
 	input.Now, input.Thresholds = now(), in.Thresholds.Thresholds
 	return input, drain.Decide(input)
 }

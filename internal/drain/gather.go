@@ -6,18 +6,15 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/siblings"
-	"github.com/dra-steward/dra-steward/pkg/patch"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
 
 // Gather finds out which devices a drain is about, and who holds them. What it does not
 // know (rules, answers, settings and the time) it leaves empty.
-func Gather(d *v1alpha1.DeviceDrain, view *tracker.Snapshot, holders *usage.Index, compiler *patch.Compiler) Input {
+func Gather(d *v1alpha1.DeviceDrain, view *tracker.Snapshot, holders *usage.Index, find Find) Input {
 	in := Input{Drain: d}
-	in.Devices = Resolve(d, func(selector *v1alpha1.DrainSelector) patch.Selection {
-		return compiler.Select(selector, view.PublishedSlices(), 0)
-	}, view.PublishedSlices())
+	in.Devices = Resolve(d, find, view.PublishedSlices())
 	for _, id := range siblings.Of(view.PublishedSlices(), ids(in.Devices.Names)) {
 		in.Siblings = append(in.Siblings, id.String())
 	}

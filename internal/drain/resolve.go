@@ -11,6 +11,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/plural"
 	"github.com/dra-steward/dra-steward/internal/siblings"
 	"github.com/dra-steward/dra-steward/pkg/patch"
+	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
 
@@ -22,10 +23,25 @@ type Devices struct {
 	Reason, Message string
 }
 
+// A Find returns what the selector of a drain finds.
+type Find func(*v1alpha1.DrainSelector) patch.Selection
+
+// Published finds devices in a view, within the cost that a selector may have.
+func Published(view *tracker.Snapshot) Find {
+	return func(selector *v1alpha1.DrainSelector) patch.Selection {
+		return new(patch.Compiler).Select(selector, view.PublishedSlices(), patch.SelectionCost)
+	}
+}
+
+// Selects reports whether a drain has a selector that is not resolved yet.
+func Selects(d *v1alpha1.DeviceDrain) bool {
+	return d.Spec.Selector != nil && len(d.Status.Devices) == 0
+}
+
 // Resolve returns the devices of a drain: those in its status, once it has begun, those
 // that it names, or those that its selector finds now, which is asked only then. Where it takes
 // partitions along, these are found in the published slices.
-func Resolve(d *v1alpha1.DeviceDrain, find func(*v1alpha1.DrainSelector) patch.Selection, published iter.Seq[*resourceapi.ResourceSlice]) Devices {
+func Resolve(d *v1alpha1.DeviceDrain, find Find, published iter.Seq[*resourceapi.ResourceSlice]) Devices {
 	if len(d.Status.Devices) > 0 {
 		return Devices{Names: expand(d.Status.Devices)}
 	}
@@ -56,7 +72,7 @@ func ids(names []v1alpha1.DeviceName) iter.Seq[usage.DeviceID] {
 }
 
 // directly are the devices that a drain names or selects.
-func directly(d *v1alpha1.DeviceDrain, find func(*v1alpha1.DrainSelector) patch.Selection) Devices {
+func directly(d *v1alpha1.DeviceDrain, find Find) Devices {
 	if d.Spec.Selector == nil {
 		return Devices{Names: slices.Compact(slices.SortedFunc(slices.Values(d.Spec.Devices), compareNames))}
 	}
@@ -64,6 +80,8 @@ func directly(d *v1alpha1.DeviceDrain, find func(*v1alpha1.DrainSelector) patch.
 	switch {
 	case len(found.Problems) > 0:
 		return Devices{Reason: v1alpha1.BlockedSelector, Message: found.Problems[0].Message}
+	case found.Failures.Expensive:
+		return Devices{Reason: v1alpha1.BlockedSelector, Message: "the selector: " + found.Failures.First}
 	case found.Failures.Devices > 0:
 		return Devices{Reason: v1alpha1.BlockedSelector, Message: fmt.Sprintf(
 			"the selector fails for %s, first %s: name the driver, or test that the attribute exists",

@@ -38,10 +38,6 @@ import (
 // first time. After that it answers everything else, and the guard answers with an error.
 const guardTimeout = time.Minute
 
-// selectionCost bounds the evaluation of a drain's selector: some expressions on some
-// thousand devices, well below the time that API servers wait.
-const selectionCost = 10 * patch.MaxCost
-
 // Estimator counts what a write would hit: the claims, pods and PodDisruptionBudgets of a
 // cluster.
 type Estimator struct {
@@ -271,7 +267,7 @@ func (i *Estimator) resolve(d *v1alpha1.DeviceDrain) ([]usage.DeviceID, error) {
 			err = errors.New("ResourceSlices are not watched: enable liveData (--live-data), or name the devices")
 			return patch.Selection{}
 		}
-		selection := (&patch.Compiler{}).Select(selector, i.Published(), selectionCost)
+		selection := (&patch.Compiler{}).Select(selector, i.Published(), patch.SelectionCost)
 		if selection.More {
 			err = errors.New("the selector is too expensive to evaluate: name the driver or the pool")
 		}

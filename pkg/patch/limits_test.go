@@ -237,7 +237,7 @@ func TestLimitOfAnEvaluation(t *testing.T) {
 // TestSetForgetsResults holds that the memory of results is bounded, and that the result of
 // what was forgotten is the same.
 func TestSetForgetsResults(t *testing.T) {
-	results := Set{most: 10 << 10}
+	results := Set{results: results{most: 10 << 10}}
 	results.Put(object("p", 0, spec{Filter: celOf("device.attributes['x'].y == 1"), Attributes: attrs{model: set(str("y"))}}), nil)
 	first, devices := slice(device("a", nil)), make([]resourceapi.Device, 128)
 	before := results.Apply(first)

@@ -21,8 +21,13 @@ import (
 // the devices of slices. It is for callers that keep many slices up to date. The zero value
 // is empty and ready for use; it is used by one goroutine at a time.
 type Set struct {
-	compiler    Compiler
-	byName      map[string]*Patch
+	compiler Compiler
+	byName   map[string]*Patch
+	results
+}
+
+// results are those of expressions for the devices of slices. The zero value is empty.
+type results struct {
 	evaluations map[string]*Evaluation // by the name of the slice
 	bytes, most int                    // of the evaluations; most is keptBytes if zero
 }
@@ -80,11 +85,7 @@ func (s *Set) ApplyWithin(ctx context.Context, slice *resourceapi.ResourceSlice,
 		return nil, 0, nil
 	}
 	slices.SortFunc(selected, comparePatches)
-	e := s.evaluations[slice.Name]
-	if e == nil || e.slice != slice {
-		e = e.Next(slice)
-	}
-	s.Forget(slice.Name)
+	e := s.take(slice)
 	e.spent, e.Limit = 0, limit
 	matches, err := e.matches(ctx, slices.Values(selected))
 	s.keep(e)
@@ -95,27 +96,39 @@ func (s *Set) ApplyWithin(ctx context.Context, slice *resourceapi.ResourceSlice,
 	return &merged, e.spent, nil
 }
 
-// keep remembers the results for a slice, and forgets those for others where they are too many.
-func (s *Set) keep(e *Evaluation) {
-	if s.evaluations == nil {
-		s.evaluations = map[string]*Evaluation{}
+// Forget drops the results of expressions for a slice that is deleted.
+func (s *Set) Forget(slice string) { s.forget(slice) }
+
+// take returns what is known of a slice, and forgets it.
+func (r *results) take(slice *resourceapi.ResourceSlice) *Evaluation {
+	e := r.evaluations[slice.Name]
+	if e == nil || e.slice != slice {
+		e = e.Next(slice)
 	}
-	e.kept = e.bytes()
-	s.bytes += e.kept
-	for other := range s.evaluations {
-		if s.bytes <= cmp.Or(s.most, keptBytes) {
-			break
-		}
-		s.Forget(other)
-	}
-	s.evaluations[e.slice.Name] = e
+	r.forget(slice.Name)
+	return e
 }
 
-// Forget drops the results of expressions for a slice that is deleted.
-func (s *Set) Forget(slice string) {
-	if e := s.evaluations[slice]; e != nil {
-		s.bytes -= e.kept
-		delete(s.evaluations, slice)
+// keep remembers the results for a slice, and forgets those for others where they are too many.
+func (r *results) keep(e *Evaluation) {
+	if r.evaluations == nil {
+		r.evaluations = map[string]*Evaluation{}
+	}
+	e.kept = e.bytes()
+	r.bytes += e.kept
+	for other := range r.evaluations {
+		if r.bytes <= cmp.Or(r.most, keptBytes) {
+			break
+		}
+		r.forget(other)
+	}
+	r.evaluations[e.slice.Name] = e
+}
+
+func (r *results) forget(slice string) {
+	if e := r.evaluations[slice]; e != nil {
+		r.bytes -= e.kept
+		delete(r.evaluations, slice)
 	}
 }
 
@@ -271,35 +284,47 @@ type Selection struct {
 // each pool in those of the highest generation. limit bounds what the expressions may
 // cost together, in the units of [MaxCost]; 0 is no bound.
 func (c *Compiler) Select(selector *v1alpha1.DrainSelector, all iter.Seq[*resourceapi.ResourceSlice], limit uint64) Selection {
-	found, _ := new(Selector).Select(context.Background(), c, selector, all, limit)
+	found, _ := new(Selector).selectWith(context.Background(), c, selector, all, limit)
 	return found
 }
 
-// A Selector finds the devices of one selector again and again: it keeps the results of the
-// expressions for devices. It is used by one goroutine at a time. The zero value is ready for
-// use.
+// selectorBytes bounds the results that a Selector keeps.
+const selectorBytes = 16 << 20
+
+// A Selector finds the devices of selectors again and again: it keeps the results of the
+// expressions for devices. Several goroutines may use it: none waits for more than the devices of
+// a slice. The zero value is ready for use.
 type Selector struct {
-	of   *v1alpha1.DrainSelector
-	kept map[string]*Evaluation // by the name of the slice
+	compiler Compiler
+	mutex    sync.Mutex
+	results  results
 }
 
-// Select is [Compiler.Select], with what is known of the slices. The error is that of ctx.
-func (s *Selector) Select(ctx context.Context, c *Compiler, selector *v1alpha1.DrainSelector, all iter.Seq[*resourceapi.ResourceSlice], limit uint64) (found Selection, _ error) {
+// Select is [Compiler.Select]. The error is that of ctx.
+func (s *Selector) Select(ctx context.Context, selector *v1alpha1.DrainSelector, all iter.Seq[*resourceapi.ResourceSlice], limit uint64) (found Selection, _ error) {
+	return s.selectWith(ctx, &s.compiler, selector, all, limit)
+}
+
+func (s *Selector) match(ctx context.Context, p *Patch, slice *resourceapi.ResourceSlice) (Match, error) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.results.most = selectorBytes
+	e := s.results.take(slice)
+	m, err := p.match(ctx, e)
+	e.views = nil
+	s.results.keep(e)
+	return m, err
+}
+
+func (s *Selector) selectWith(ctx context.Context, c *Compiler, selector *v1alpha1.DrainSelector, all iter.Seq[*resourceapi.ResourceSlice], limit uint64) (found Selection, _ error) {
 	p := &Patch{filter: v1alpha1.DevicePatchFilter{Driver: selector.Driver, Pool: selector.Pool}}
 	c.add(p, selector.Selectors, "spec.selector.selectors")
 	if found.Problems = p.Problems; p.unusable {
 		return found, nil
 	}
-	devices, spent, kept := map[v1alpha1.DeviceName]struct{}{}, uint64(0), map[string]*Evaluation{}
-	defer func() { s.kept = kept }()
+	devices, spent := map[v1alpha1.DeviceName]struct{}{}, uint64(0)
 	for _, slice := range newest(p, all) {
-		e := s.kept[slice.Name]
-		if e == nil || e.slice != slice {
-			e = e.Next(slice)
-		}
-		kept[slice.Name] = e
-		m, err := p.match(ctx, e)
-		e.views = nil
+		m, err := s.match(ctx, p, slice)
 		if err != nil {
 			return found, err
 		}

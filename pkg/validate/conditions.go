@@ -108,6 +108,15 @@ func (c Conditions) withoutAuthor() Conditions {
 type Expressions struct {
 	selectors apiserver.Expressions
 	patches   patch.Compiler
+	drains    patch.Selector
+}
+
+// selector returns what finds the devices of drains.
+func (c Conditions) selector() *patch.Selector {
+	if c.Expressions == nil {
+		return &patch.Selector{}
+	}
+	return &c.Expressions.drains
 }
 
 func (c Conditions) context() context.Context {
@@ -117,7 +126,7 @@ func (c Conditions) context() context.Context {
 	return c.Context
 }
 
-// patchCompiler returns the compiler of patches and drains.
+// patchCompiler returns the compiler of patches.
 func (c Conditions) patchCompiler() *patch.Compiler {
 	if c.Expressions == nil {
 		return &patch.Compiler{}

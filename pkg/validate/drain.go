@@ -8,7 +8,6 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/windows"
-	"github.com/dra-steward/dra-steward/pkg/patch"
 	"github.com/dra-steward/dra-steward/pkg/validate/apiserver"
 	"github.com/dra-steward/dra-steward/pkg/validate/internal/form"
 )
@@ -164,7 +163,7 @@ func drainDevicesExist(d *v1alpha1.DeviceDrain, c Pass) (errs field.ErrorList) {
 		return errs
 	}
 	at := drainFields.Child("selector")
-	found, err := new(patch.Selector).Select(c.context(), c.patchCompiler(), d.Spec.Selector, c.ClusterView.Slices(), maxTrialCost)
+	found, err := c.selector().Select(c.context(), d.Spec.Selector, c.ClusterView.Slices(), maxTrialCost)
 	switch {
 	case err != nil:
 		errs = append(errs, notChecked(at))

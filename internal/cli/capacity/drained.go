@@ -30,7 +30,7 @@ func (o *fitOptions) drainedTargets(ctx context.Context, streams cmdutil.Streams
 	}
 	compiler := &patch.Compiler{}
 	found := drain.Resolve(d, func(selector *v1alpha1.DrainSelector) patch.Selection {
-		return compiler.Select(selector, l.View.PublishedSlices(), 0)
+		return compiler.Select(selector, l.View.PublishedSlices(), patch.SelectionCost)
 	}, l.View.PublishedSlices())
 	if found.Reason != "" {
 		return nil, fmt.Errorf("devicedrain %s: %s", name, found.Message)

@@ -23,7 +23,6 @@ import (
 	"github.com/dra-steward/dra-steward/internal/plural"
 	"github.com/dra-steward/dra-steward/internal/printable"
 	"github.com/dra-steward/dra-steward/internal/windows"
-	"github.com/dra-steward/dra-steward/pkg/patch"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
@@ -41,7 +40,7 @@ func (o drainOptions) plan(ctx context.Context, streams cmdutil.Streams, config 
 	thresholds := clusterread.SiteThresholds(ctx, reader)
 	wanted = wanted.DeepCopy()
 	wanted.Spec.DryRun = true
-	in := drain.Gather(wanted, view, holders, &patch.Compiler{})
+	in := drain.Gather(wanted, view, holders, drain.Published(view))
 	in.Now, in.Thresholds = time.Now(), thresholds.Thresholds
 	decision := drain.Decide(in)
 	fmt.Fprintf(streams.Out, "devicedrain %s (dry run)\n", wanted.Name)

@@ -80,7 +80,7 @@ type Controller struct {
 	options  Options
 	informer cache.SharedIndexInformer
 	queue    workqueue.TypedDelayingInterface[string]
-	compiler patch.Compiler
+	selector patch.Selector
 	rules    ruleWriter
 
 	// deciding guards what follows. It is held while the next step of a drain is decided,

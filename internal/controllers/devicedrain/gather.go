@@ -1,20 +1,49 @@
 package devicedrain
 
 import (
+	"context"
+	"fmt"
 	"iter"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/drain"
+	"github.com/dra-steward/dra-steward/pkg/patch"
 )
 
+// find evaluates the selector of a drain that is not resolved yet. The caller does not hold
+// deciding: other drains do not wait for a costly selector.
+func (c *Controller) find(ctx context.Context, name string) (drain.Find, error) {
+	var d *v1alpha1.DeviceDrain
+	c.locked(func() { d = c.newest(name) })
+	if d == nil || !drain.Selects(d) {
+		return notFound, nil
+	}
+	found, err := c.selector.Select(ctx, d.Spec.Selector, c.options.Tracker.Snapshot().PublishedSlices(), patch.SelectionCost)
+	if err != nil {
+		return nil, fmt.Errorf("the selector is not evaluated: %w", err)
+	}
+	return func(selector *v1alpha1.DrainSelector) patch.Selection {
+		if !equality.Semantic.DeepEqual(selector, d.Spec.Selector) {
+			return notFound(selector)
+		}
+		return found
+	}, nil
+}
+
+// notFound is the answer for a selector that is changed meanwhile: the next step evaluates it.
+func notFound(*v1alpha1.DrainSelector) patch.Selection {
+	return patch.Selection{Failures: patch.Failures{Devices: 1, Expensive: true, First: "it is not evaluated yet"}}
+}
+
 // gather finds out what there is to decide about.
-func (c *Controller) gather(d *v1alpha1.DeviceDrain, now time.Time) drain.Input {
-	in := drain.Gather(d, c.options.Tracker.Snapshot(), c.options.Usage, &c.compiler)
+func (c *Controller) gather(d *v1alpha1.DeviceDrain, find drain.Find, now time.Time) drain.Input {
+	in := drain.Gather(d, c.options.Tracker.Snapshot(), c.options.Usage, find)
 	in.Now, in.Settings, in.Thresholds = now, c.options.Settings, c.options.Thresholds
 	in.CannotCordon = c.refused(now)
 	in.Outcomes, in.Evicting, in.Refusals = c.answers.outcomes[d.Name], c.answers.evicting, c.answers.refusals

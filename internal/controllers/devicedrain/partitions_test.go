@@ -10,7 +10,6 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/drain"
-	"github.com/dra-steward/dra-steward/pkg/patch"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
@@ -51,7 +50,8 @@ func TestPartitions(t *testing.T) {
 			d := &v1alpha1.DeviceDrain{ObjectMeta: metav1.ObjectMeta{Name: "maintenance", UID: "1"}}
 			d.Spec.Devices = []v1alpha1.DeviceName{{Driver: "gpu.example.com", Pool: "node-1", Device: "gpu-0-0"}}
 			d.Spec.WithPartitions, d.Status.Devices = tt.with, tt.status
-			in := drain.Gather(d, partitioned(2, tt.partitions), &usage.Index{}, &patch.Compiler{})
+			view := partitioned(2, tt.partitions)
+			in := drain.Gather(d, view, &usage.Index{}, drain.Published(view))
 			in.Now = time.Now()
 			got := drain.Decide(in)
 			if in.Devices.Reason != tt.reason {

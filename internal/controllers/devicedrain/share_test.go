@@ -14,7 +14,6 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/drain"
 	"github.com/dra-steward/dra-steward/internal/guard"
-	"github.com/dra-steward/dra-steward/pkg/patch"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
@@ -41,7 +40,8 @@ func TestShare(t *testing.T) {
 			holders.SetClaim(claim)
 			holders.SetPod(pod)
 		}
-		in := drain.Gather(d, tracker.Merge(slice), holders, &patch.Compiler{})
+		view := tracker.Merge(slice)
+		in := drain.Gather(d, view, holders, drain.Published(view))
 		in.Thresholds = guard.DefaultThresholds()
 		blocked := meta.FindStatusCondition(drain.Decide(in).Status.Conditions, v1alpha1.DrainBlocked)
 		if blocked == nil || !strings.Contains(blocked.Message, want) || (blocked.Reason == v1alpha1.BlockedThreshold) != (want != "") {

@@ -3,14 +3,17 @@ package devicedrain_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	policyv1 "k8s.io/api/policy/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/client-go/kubernetes"
 	policyclient "k8s.io/client-go/kubernetes/typed/policy/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/condition"
 )
 
 // slowClient does not answer evictions of the pods in plane.hang, like an API server whose
@@ -131,6 +134,35 @@ func TestSlowStatus(t *testing.T) {
 		for i, at := range p.writes[1:] {
 			if pause := at - p.writes[i]; pause < time.Second {
 				t.Errorf("write %d arrived %v after the one before", i+2, pause)
+			}
+		}
+	})
+}
+
+// TestCostlySelectors holds that a drain whose selector costs too much is blocked by itself,
+// whether it is tried out, paused or carried out, and that others go on.
+func TestCostlySelectors(t *testing.T) {
+	ten := "[1,2,3,4,5,6,7,8,9,10]"
+	costly := fmt.Sprintf("%s.all(a, %[1]s.all(b, %[1]s.all(c, %[1]s.all(d, a + b + c + d > 0))))", ten)
+	inPlane(t, func(p *plane) {
+		p.do(func() { p.pod("web", 0, "") })
+		for name, change := range map[string]func(*v1alpha1.DeviceDrainSpec){
+			"dry-run": func(s *v1alpha1.DeviceDrainSpec) { s.DryRun = true },
+			"paused":  func(s *v1alpha1.DeviceDrainSpec) { s.Paused = true },
+			"costly":  func(*v1alpha1.DeviceDrainSpec) {},
+		} {
+			p.drain(name, 0, func(s *v1alpha1.DeviceDrainSpec) {
+				s.Selector = &v1alpha1.DrainSelector{Selectors: []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: costly}}}}
+				change(s)
+			})
+		}
+		p.drain("web", 1, nil)
+		p.pass(time.Minute)
+		p.expect("web", "Drained=True Drained")
+		for _, name := range []string{"dry-run", "paused", "costly"} {
+			blocked := condition.Find(p.get(name).Status.Conditions, v1alpha1.DrainBlocked)
+			if blocked.Reason != v1alpha1.BlockedSelector || !strings.Contains(blocked.Message, "too expensive") {
+				t.Errorf("%s: %+v", name, blocked)
 			}
 		}
 	})

@@ -26,8 +26,12 @@ func (c *Controller) step(ctx context.Context, name string) (wake time.Duration,
 	c.readVersion()
 	requests := c.readRequests(ctx, name)
 	stranded, again := c.foresee(ctx, name, time.Now())
+	find, err := c.find(ctx, name)
+	if err != nil {
+		return 0, err
+	}
 	now := time.Now()
-	d, decision := c.decide(name, requests, stranded, now)
+	d, decision := c.decide(name, find, requests, stranded, now)
 	if d == nil {
 		return 0, nil
 	}
@@ -64,7 +68,7 @@ func (c *Controller) step(ctx context.Context, name string) (wake time.Duration,
 
 // decide returns a drain and the next step, or nil if the drain is gone. From now on no
 // other drain evicts the pods of that step.
-func (c *Controller) decide(name string, requests drain.Requests, stranded *guard.Stranded, now time.Time) (*v1alpha1.DeviceDrain, drain.Decision) {
+func (c *Controller) decide(name string, find drain.Find, requests drain.Requests, stranded *guard.Stranded, now time.Time) (*v1alpha1.DeviceDrain, drain.Decision) {
 	c.deciding.Lock()
 	defer c.deciding.Unlock()
 	d := c.newest(name)
@@ -73,7 +77,7 @@ func (c *Controller) decide(name string, requests drain.Requests, stranded *guar
 		return nil, drain.Decision{}
 	}
 	c.answers.clean(c.options.Usage.Pod, now)
-	in := c.gather(d, now)
+	in := c.gather(d, find, now)
 	in.Requests, in.Version, in.Stranded = requests, c.version, stranded
 	in.Requests.Refused = c.answers.unasked
 	decision := drain.Decide(in)
