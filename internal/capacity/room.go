@@ -46,9 +46,9 @@ type Room struct {
 	Nodes []NodeRoom `json:"nodes"`
 	// Limit is why the next pod does not fit.
 	Limit *placement.Reason `json:"limit,omitempty"`
-	// Unseen is what the pod uses and the answer does not look at.
-	Unseen []string `json:"unseen,omitempty"`
-	Notes  []string `json:"notes,omitempty"`
+	// Unchecked names what decides about the pod and was not checked: it is unknown how many fit.
+	Unchecked []string `json:"unchecked,omitempty"`
+	Notes     []string `json:"notes,omitempty"`
 }
 
 // A NodeRoom is how many pods fit on a node.
@@ -64,13 +64,18 @@ func (q Question) Room(ctx context.Context) (Room, error) {
 	if err != nil {
 		return Room{}, err
 	}
-	r := Room{Notes: slices.Clone(q.Cluster.Notes), Unseen: placement.Unseen(f.pod), Nodes: []NodeRoom{}}
+	r := Room{Notes: slices.Clone(q.Cluster.Notes), Nodes: []NodeRoom{}}
 	if q.Pod.Spec.SchedulingGroup != nil {
 		r.Notes = append(r.Notes, "the pods of a PodGroup are counted one by one")
 	}
 	if waiting := q.waiting(); waiting > 0 {
 		r.Notes = append(r.Notes, fmt.Sprintf("%d pods wait for a node already; they are not placed before", waiting))
 	}
+	first, err := f.base.Fits(ctx, f.replica(""))
+	if err != nil {
+		return r, err
+	}
+	r.Unchecked = first.Unknown
 	full := f.base.Clone()
 	found, err := f.fill(ctx, full)
 	if err != nil {
@@ -102,7 +107,7 @@ func (q Question) Room(ctx context.Context) (Room, error) {
 			return r, err
 		}
 	}
-	r.Exact = r.Proven && r.Least == r.Most
+	r.Exact = r.Proven && r.Least == r.Most && len(r.Unchecked) == 0
 	return r, nil
 }
 

@@ -42,6 +42,8 @@ func Run(ctx context.Context, args []string, streams cmdutil.Streams) int {
 		return cmdutil.ExitClean
 	case errors.Is(err, cmdutil.ErrFindings), errors.Is(err, cmdutil.ErrInterrupted):
 		return cmdutil.ExitFindings
+	case errors.Is(err, cmdutil.ErrUnknown):
+		return cmdutil.ExitUnknown
 	default:
 		fmt.Fprintf(streams.Err, "dra-steward: %s\n", streams.Called(cmdutil.Explain(err).Error()))
 		return cmdutil.ExitFailed

@@ -12,6 +12,7 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/compact"
 	"github.com/dra-steward/dra-steward/internal/health"
+	"github.com/dra-steward/dra-steward/internal/placement"
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
 
@@ -76,10 +77,10 @@ func unpatched(slice *resourceapi.ResourceSlice, patches []any) bool {
 }
 
 // keepPod drops what is mounted, probed and handed to containers as environment. The arguments of those of a release
-// are read, and whether a pod has persistent volumes.
+// are read, and the volumes that decide where a pod lands.
 func keepPod(spec *corev1.PodSpec) {
 	spec.EphemeralContainers = nil
-	spec.Volumes = slices.DeleteFunc(spec.Volumes, func(v corev1.Volume) bool { return v.PersistentVolumeClaim == nil && v.Ephemeral == nil })
+	spec.Volumes = placement.KeepVolumes(spec.Volumes)
 	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 		for i := range containers {
 			c := &containers[i]

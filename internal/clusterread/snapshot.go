@@ -29,6 +29,9 @@ type Snapshot struct {
 	Claims []*resourceapi.ResourceClaim
 	Pods   []*corev1.Pod
 	Nodes  []*corev1.Node
+	// Storage and Namespaces are read if pods use volumes, or affinity to pods of namespaces with labels.
+	Storage    placement.Storage
+	Namespaces []*corev1.Namespace
 	// Drains are those of files; of a cluster they are not read.
 	Drains []*v1alpha1.DeviceDrain
 	// PartialClaims is true if there are claims that could not be read.
@@ -56,7 +59,7 @@ type Snapshot struct {
 // Placement returns what was read, for the placement of pods.
 func (s *Snapshot) Placement(patched bool) placement.Cluster {
 	return placement.Cluster{
-		View: s.View, Claims: s.Claims, Pods: s.Pods, Nodes: s.Nodes, Templates: s.Templates, Groups: s.Groups,
+		View: s.View, Claims: s.Claims, Pods: s.Pods, Nodes: s.Nodes, Templates: s.Templates, Groups: s.Groups, Storage: s.Storage, Namespaces: s.Namespaces,
 		Patched: patched, IncompletePools: s.Before135, Gates: placement.Known(s.Gates), Notes: s.Notes, Steps: placement.ManySteps, Now: s.At,
 	}
 }
@@ -173,7 +176,10 @@ func snapshotOfFiles(streams cmdutil.Streams, files []string) (*Snapshot, error)
 			l.Nodes = append(l.Nodes, &corev1.Node{})
 			problems = manifest.DecodeInto(document, l.Nodes[len(l.Nodes)-1])
 		default:
-			problems, _ = l.addWaiting(document)
+			var waiting bool
+			if problems, waiting = l.addWaiting(document); !waiting {
+				problems = l.addStorage(document)
+			}
 		}
 		for _, problem := range problems {
 			fmt.Fprintf(streams.Err, "warning: %s: %v\n", document.File, problem)

@@ -51,6 +51,9 @@ func (s *Snapshot) readAllPods(ctx context.Context, r *reading) (err error) {
 	if err := s.denied(err, "ResourceClaimTemplates of all namespaces cannot be read: the claims of new pods are unknown"); err != nil {
 		return err
 	}
+	if err := s.readStorage(ctx, r); err != nil {
+		return err
+	}
 	return s.readGroups(ctx, r, "")
 }
 

@@ -239,6 +239,8 @@ func moveText(m placement.Move) string {
 		return pod + " lands on " + m.Node
 	case m.Reason != nil && m.Verdict == placement.Never:
 		return pod + " lands nowhere: " + m.Reason.Message
+	case m.Verdict == placement.Unknown:
+		return pod + " lands or waits, unknown: " + m.Reason.Message
 	case m.Reason != nil:
 		return pod + " waits: " + m.Reason.Message
 	}

@@ -27,6 +27,7 @@ type needs struct {
 	// resource itself needs no device for it.
 	classes map[corev1.ResourceName]*resourceapi.DeviceClass
 	pod     *corev1.Pod
+	rest    rest
 	serial  int
 }
 
@@ -56,6 +57,10 @@ func (n *needs) open(on *node) []*resourceapi.ResourceClaim {
 func (s *Simulation) needs(pod *corev1.Pod) (*needs, Reason) {
 	n := &needs{requests: requestsOf(pod), pod: pod, serial: s.made}
 	if reason := cut(pod, nil); reason.Kind != "" {
+		return n, reason
+	}
+	var reason Reason
+	if n.rest, reason = s.restOf(pod); reason.Kind != "" {
 		return n, reason
 	}
 	for i := range pod.Spec.ResourceClaims {

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	schedulingapi "k8s.io/api/scheduling/v1beta1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
@@ -27,6 +28,9 @@ type Cluster struct {
 	Nodes     []*corev1.Node
 	Templates []*resourceapi.ResourceClaimTemplate
 	Groups    []*schedulingapi.PodGroup
+	// Namespaces are read for pod affinity, nil if they were not.
+	Namespaces []*corev1.Namespace
+	Storage
 	// NoNodes is true if the cluster has no nodes. Otherwise, with none, the nodes that slices
 	// name are taken to exist.
 	NoNodes bool
@@ -60,7 +64,13 @@ func (c Cluster) Begin() *Simulation {
 		slices: seen, claims: map[types.NamespacedName]*resourceapi.ResourceClaim{}, templates: map[types.NamespacedName]*resourceapi.ResourceClaimTemplate{},
 		groups: map[types.NamespacedName]*schedulingapi.PodGroup{}, pods: map[types.UID]*corev1.Pod{}, misses: map[string]*misses{}, slow: map[string]Reason{}, most: cmp.Or(c.Steps, kindSteps),
 		devices: Allocator{Features: features, State: Allocated(slices.Values(c.Claims), features), Classes: Classes{c.View}, Slices: ByNode(seen), Cache: NewCache(features)},
-		classes: extendedClasses(c.View),
+		classes: extendedClasses(c.View), storage: c.Storage.index(), anti: map[types.UID]*corev1.Pod{},
+	}
+	if c.Namespaces != nil {
+		s.namespaces = map[string]labels.Set{}
+		for _, n := range c.Namespaces {
+			s.namespaces[n.Name] = n.Labels
+		}
 	}
 	for _, claim := range c.Claims {
 		s.claims[nameOf(claim)] = Defaulted(claim)

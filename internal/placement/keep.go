@@ -136,6 +136,7 @@ func keepPod(pod *corev1.Pod) *corev1.Pod {
 	s := &pod.Spec
 	kept.Spec = corev1.PodSpec{
 		NodeName: s.NodeName, NodeSelector: s.NodeSelector, Affinity: s.Affinity, Tolerations: s.Tolerations, Priority: s.Priority,
+		PreemptionPolicy: s.PreemptionPolicy, SchedulerName: s.SchedulerName, Volumes: KeepVolumes(s.Volumes),
 		SchedulingGates: s.SchedulingGates, SchedulingGroup: s.SchedulingGroup, ResourceClaims: compact.Claims(pod), Overhead: s.Overhead,
 		Resources: s.Resources, TerminationGracePeriodSeconds: s.TerminationGracePeriodSeconds, TopologySpreadConstraints: s.TopologySpreadConstraints,
 		InitContainers: keepContainers(s.InitContainers), Containers: keepContainers(s.Containers),
@@ -156,7 +157,7 @@ func keepLarge(s *corev1.PodSpec) corev1.PodSpec {
 		})
 	}
 	return corev1.PodSpec{
-		NodeName: s.NodeName, Priority: s.Priority, SchedulingGroup: s.SchedulingGroup, ResourceClaims: s.ResourceClaims,
+		NodeName: s.NodeName, Priority: s.Priority, SchedulingGroup: s.SchedulingGroup, SchedulerName: s.SchedulerName, ResourceClaims: s.ResourceClaims,
 		TerminationGracePeriodSeconds: s.TerminationGracePeriodSeconds, SchedulingGates: []corev1.PodSchedulingGate{{Name: tooLarge}},
 		Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: requests}, Ports: keepPorts(s)}},
 	}
@@ -169,6 +170,21 @@ func keepPorts(s *corev1.PodSpec) (kept []corev1.ContainerPort) {
 			return kept
 		}
 		kept = append(kept, corev1.ContainerPort{HostPort: p.number, Protocol: p.protocol, HostIP: p.ip})
+	}
+	return kept
+}
+
+// KeepVolumes keeps the volumes that decide where a pod lands.
+func KeepVolumes(all []corev1.Volume) (kept []corev1.Volume) {
+	for _, v := range all {
+		switch {
+		case v.PersistentVolumeClaim != nil || restricted(&v):
+			kept = append(kept, v)
+		case v.Ephemeral != nil:
+			kept = append(kept, corev1.Volume{Name: v.Name, VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}})
+		case v.CSI != nil:
+			kept = append(kept, corev1.Volume{Name: v.Name, VolumeSource: corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: v.CSI.Driver}}})
+		}
 	}
 	return kept
 }

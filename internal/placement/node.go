@@ -75,6 +75,7 @@ func (s *Simulation) use(name string, pod *corev1.Pod, sign int64) {
 	if !known {
 		return
 	}
+	s.setAnti(pod, sign)
 	changed := *s.nodes[i]
 	changed.used = maps.Clone(changed.used)
 	if changed.used == nil {
@@ -151,7 +152,7 @@ func (n *node) against(pod *corev1.Pod, needs *needs) (Kind, string) {
 		return Unschedulable, "is unschedulable"
 	}
 	for _, taint := range n.Spec.Taints {
-		if taint.Effect != corev1.TaintEffectPreferNoSchedule && !tolerated(taint) {
+		if excludes(&taint) && !tolerated(taint) {
 			return NodeTaint, "has the taint " + taint.ToString()
 		}
 	}
@@ -164,6 +165,9 @@ func (n *node) against(pod *corev1.Pod, needs *needs) (Kind, string) {
 		}
 	}
 	if kind, message := n.short(needs); kind != "" {
+		return kind, message
+	}
+	if kind, message := needs.rest.against(n); kind != "" {
 		return kind, message
 	}
 	for _, claim := range needs.allocated {

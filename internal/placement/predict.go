@@ -39,10 +39,12 @@ type Change struct {
 type Verdict string
 
 const (
-	// Lands: there is a place. Waits: there is none. Never: another place would not help.
-	Lands Verdict = "Lands"
-	Waits Verdict = "Waits"
-	Never Verdict = "Never"
+	// Lands: there is a place. Waits: there is none. Never: another place would not help. Unknown: what decides was not
+	// checked.
+	Lands   Verdict = "Lands"
+	Waits   Verdict = "Waits"
+	Never   Verdict = "Never"
+	Unknown Verdict = "Unknown"
 )
 
 // A Move is a pod and where it lands.
@@ -69,8 +71,8 @@ type Move struct {
 	IfRestarted bool `json:"ifRestarted,omitempty"`
 	// Reason is why it does not land.
 	Reason *Reason `json:"reason,omitempty"`
-	// Unseen is what the pod uses and the answer does not look at.
-	Unseen []string `json:"unseen,omitempty"`
+	// Unchecked names what decides and was not checked, if the verdict is Unknown.
+	Unchecked []string `json:"unchecked,omitempty"`
 }
 
 // An Answer is what a change does.
@@ -79,7 +81,7 @@ type Answer struct {
 	Moves []Move `json:"moves"`
 	// Waiting are pods that wait before the change: where they land after it.
 	Waiting []Move `json:"waiting,omitempty"`
-	// Least and Most are how many of the moves land.
+	// Least and Most are how many of the moves land; Most has those of which it is unknown.
 	Least int `json:"least"`
 	Most  int `json:"most"`
 	// Notes name what could not be read.
@@ -88,10 +90,19 @@ type Answer struct {
 	FeatureGates gates.Used `json:"featureGates"`
 }
 
-// Stranded counts the pods that do not land.
-func (a Answer) Stranded() (n int) {
-	for _, m := range a.Moves {
-		if m.Verdict != Lands {
+// Stranded counts the pods that do not land, or may not.
+func (a Answer) Stranded() int {
+	return len(a.Moves) - a.count(func(m *Move) bool { return m.Verdict == Lands })
+}
+
+// Unknown counts the pods that may land, or not.
+func (a Answer) Unknown() int {
+	return a.count(func(m *Move) bool { return m.Verdict == Unknown })
+}
+
+func (a Answer) count(is func(*Move) bool) (n int) {
+	for i := range a.Moves {
+		if is(&a.Moves[i]) {
 			n++
 		}
 	}
@@ -315,7 +326,7 @@ func (p *prediction) devicesLeft(pod *corev1.Pod, taints map[usage.DeviceID][]re
 }
 
 func (p *prediction) add(created, left *corev1.Pod, after time.Duration) *Move {
-	m := &Move{Namespace: nameOf(left).Namespace, Pod: left.Name, From: left.Spec.NodeName, After: metav1.Duration{Duration: after}, Unseen: Unseen(left)}
+	m := &Move{Namespace: nameOf(left).Namespace, Pod: left.Name, From: left.Spec.NodeName, After: metav1.Duration{Duration: after}}
 	if owner := metav1.GetControllerOfNoCopy(left); owner != nil {
 		m.Owner = owner.Kind + "/" + owner.Name
 	}
@@ -340,6 +351,8 @@ func (p *prediction) play(ctx context.Context, s *Simulation, chance *rand.Rand)
 		}
 		queue = append(queue, step.place...)
 		if chance != nil {
+			// A pod that may land or not takes a place from others, or does not.
+			queue = slices.DeleteFunc(queue, func(pod *corev1.Pod) bool { return p.moves[uidOf(pod)].Verdict == Unknown && chance.IntN(2) == 0 })
 			chance.Shuffle(len(queue), func(i, j int) { queue[i], queue[j] = queue[j], queue[i] })
 		}
 		results, err := s.Place(ctx, queue...)
@@ -363,7 +376,7 @@ func (p *prediction) play(ctx context.Context, s *Simulation, chance *rand.Rand)
 
 // verdict is that of a result: a claim that is kept has the devices that the pod has to leave.
 func (p *prediction) verdict(uid types.UID, r Result) (Verdict, *Reason) {
-	if !r.Lands() {
+	if !r.Lands() && len(r.Unknown) == 0 {
 		return Waits, &r.Reason
 	}
 	for _, claim := range r.Claims {
@@ -376,6 +389,12 @@ func (p *prediction) verdict(uid types.UID, r Result) (Verdict, *Reason) {
 			}
 		}
 	}
+	switch {
+	case r.Reason.Kind == Slow || r.Reason.Kind == TooLarge:
+		return Unknown, &r.Reason
+	case len(r.Unknown) > 0:
+		return Unknown, &Reason{Kind: Unchecked, Message: "not checked: " + strings.Join(r.Unknown, ", ")}
+	}
 	return Lands, nil
 }
 
@@ -384,6 +403,9 @@ func (p *prediction) fill(results map[types.UID]Result) {
 	for uid, r := range results {
 		m := p.moves[uid]
 		m.Verdict, m.Reason = p.verdict(uid, r)
+		if m.Verdict == Unknown {
+			m.Unchecked = r.Unknown
+		}
 		if m.Verdict == Lands {
 			m.Node, m.Again = r.Node, p.again(r)
 			for _, claim := range r.Claims {
@@ -391,8 +413,7 @@ func (p *prediction) fill(results map[types.UID]Result) {
 			}
 		}
 	}
-	p.answer.Least = p.landed(results)
-	p.answer.Most = p.answer.Least
+	p.answer.Least, p.answer.Most = p.landed(results)
 }
 
 // again is how long a pod that lands tolerates the taints of its devices, nil if there is no end.
@@ -409,14 +430,20 @@ func (p *prediction) again(r Result) (first *metav1.Duration) {
 	return first
 }
 
-// landed counts the moves that land.
-func (p *prediction) landed(results map[types.UID]Result) (n int) {
-	for uid, r := range results {
-		if verdict, _ := p.verdict(uid, r); verdict == Lands && !p.waiting[uid] {
-			n++
+// landed counts the moves that land, and with those of which it is unknown.
+func (p *prediction) landed(results map[types.UID]Result) (least, most int) {
+	for uid, m := range p.moves {
+		r, placed := results[uid]
+		verdict, _ := p.verdict(uid, r)
+		switch {
+		case p.waiting[uid] || !placed && m.Verdict != Unknown:
+		case m.Verdict == Unknown || verdict == Unknown:
+			most++
+		case verdict == Lands:
+			least, most = least+1, most+1
 		}
 	}
-	return n
+	return least, most
 }
 
 // compare marks the moves with another verdict.
@@ -426,8 +453,8 @@ func (p *prediction) compare(results map[types.UID]Result) {
 			p.moves[uid].Contested = true
 		}
 	}
-	n := p.landed(results)
-	p.answer.Least, p.answer.Most = min(p.answer.Least, n), max(p.answer.Most, n)
+	least, most := p.landed(results)
+	p.answer.Least, p.answer.Most = min(p.answer.Least, least), max(p.answer.Most, most)
 }
 
 func (p *prediction) finish() Answer {

@@ -15,7 +15,6 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/dynamic-resource-allocation/structured"
-	"k8s.io/utils/ptr"
 
 	"github.com/dra-steward/dra-steward/internal/plural"
 )
@@ -52,6 +51,15 @@ const (
 	NodePorts      Kind = "NodePorts"
 	Resources      Kind = "Resources"
 	ClaimElsewhere Kind = "ClaimElsewhere"
+	// Volume: a PersistentVolumeClaim of the pod cannot be used. VolumeElsewhere: its volume is for other nodes.
+	Volume          Kind = "Volume"
+	VolumeElsewhere Kind = "VolumeElsewhere"
+	// TopologySpread, PodAffinity and PodAntiAffinity are about the pods that run near a node.
+	TopologySpread  Kind = "TopologySpread"
+	PodAffinity     Kind = "PodAffinity"
+	PodAntiAffinity Kind = "PodAntiAffinity"
+	// Unchecked: what decides was not checked.
+	Unchecked Kind = "Unchecked"
 	// Devices: the nodes that remain do not have the devices. The others name what is in the
 	// way: a constraint of the claim, other claims, a taint.
 	Devices    Kind = "Devices"
@@ -69,7 +77,7 @@ const (
 // nodeKinds are those about single nodes, in the order in which kube-scheduler looks: the
 // later, the closer is the node.
 func nodeKinds() []Kind {
-	return []Kind{Unschedulable, NodeTaint, NodeSelector, NodePorts, Resources, ClaimElsewhere, Devices}
+	return []Kind{Unschedulable, NodeTaint, NodeSelector, NodePorts, Resources, VolumeElsewhere, TopologySpread, PodAffinity, PodAntiAffinity, ClaimElsewhere, Devices}
 }
 
 // A Reason is why a pod does not land.
@@ -112,7 +120,10 @@ const mostMisses = 16 << 20
 const perKind = 512
 
 // missesOf returns what is known of pods of one kind.
-func (s *Simulation) missesOf(key string) *misses {
+func (s *Simulation) missesOf(key string, rest *rest) *misses {
+	if rest.volatile() {
+		return &misses{why: make([]uint8, len(s.nodes)), example: map[Kind]string{}}
+	}
 	m := s.misses[key]
 	if m == nil {
 		m = &misses{why: make([]uint8, len(s.nodes)), example: map[Kind]string{}}
@@ -135,6 +146,7 @@ func kindOf(pod *corev1.Pod, needs *needs) string {
 		Missing     []resourceapi.ResourceClaimSpec
 		Allocated   []string
 		Containers  []corev1.ResourceList
+		Near        []any
 	}{
 		Name: pod.Spec.NodeName, Selector: pod.Spec.NodeSelector, Tolerations: pod.Spec.Tolerations, Requests: needs.requests, Ports: len(portsOf(&pod.Spec)),
 	}
@@ -148,6 +160,9 @@ func kindOf(pod *corev1.Pod, needs *needs) string {
 	}
 	for _, claim := range needs.allocated {
 		asked.Allocated = append(asked.Allocated, nameOf(claim).String())
+	}
+	if needs.rest.near {
+		asked.Near = []any{nameOf(pod).Namespace, pod.Labels, pod.Spec.Affinity, pod.Spec.TopologySpreadConstraints, pod.Spec.Volumes}
 	}
 	if len(needs.classes) > 0 {
 		for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
@@ -282,26 +297,4 @@ func DeviceNames(claim *resourceapi.ResourceClaim) (names []string) {
 		names = append(names, structured.MakeDeviceID(r.Driver, r.Pool, r.Device).String())
 	}
 	return names
-}
-
-// Unseen names what a pod uses and the package does not look at.
-func Unseen(pod *corev1.Pod) (all []string) {
-	add := func(used bool, what string) {
-		if used {
-			all = append(all, what)
-		}
-	}
-	add(slices.ContainsFunc(pod.Spec.TopologySpreadConstraints, func(c corev1.TopologySpreadConstraint) bool {
-		return c.WhenUnsatisfiable == corev1.DoNotSchedule
-	}), "topology spread constraints")
-	add(slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
-		return v.PersistentVolumeClaim != nil || v.Ephemeral != nil
-	}), "persistent volumes")
-	if a := pod.Spec.Affinity; a != nil {
-		add(a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0, "pod affinity")
-		add(a.PodAntiAffinity != nil && len(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0, "pod anti-affinity")
-	}
-	add(ptr.Deref(pod.Spec.Priority, 0) > 0 && (pod.Spec.PreemptionPolicy == nil || *pod.Spec.PreemptionPolicy != corev1.PreemptNever), "preemption of pods with a lower priority")
-	add(pod.Spec.SchedulerName != "" && pod.Spec.SchedulerName != corev1.DefaultSchedulerName, "scheduler "+pod.Spec.SchedulerName)
-	return all
 }

@@ -35,7 +35,8 @@ func (c Cluster) restarted(ctx context.Context, change Change, answer *Answer) e
 		}
 		if earlier.Lands() {
 			m := p.add(pod, pod, 0)
-			m.Verdict, m.Reason, m.IfRestarted = Waits, &r.Reason, true
+			m.Verdict, m.Reason = p.verdict(uidOf(pod), r)
+			m.IfRestarted, m.Unchecked = true, r.Unknown
 			answer.Moves = append(answer.Moves, *m)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	schedulingapi "k8s.io/api/scheduling/v1beta1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 )
@@ -23,8 +24,11 @@ type Simulation struct {
 	claims    map[types.NamespacedName]*resourceapi.ResourceClaim
 	templates map[types.NamespacedName]*resourceapi.ResourceClaimTemplate
 	groups    map[types.NamespacedName]*schedulingapi.PodGroup
-	// pods are those that exist, by their UIDs.
-	pods map[types.UID]*corev1.Pod
+	// pods are those that exist, by their UIDs; anti are those on nodes with a required anti-affinity.
+	pods, anti map[types.UID]*corev1.Pod
+	// namespaces have the labels of each, nil if they were not read.
+	namespaces map[string]labels.Set
+	storage    storage
 	// nodes are in the order of their names; one that changes is replaced.
 	nodes  []*node
 	byName map[string]int
@@ -56,6 +60,7 @@ func (s *Simulation) Clone() *Simulation {
 	c.devices.State.AllocatedSharedDeviceIDs = s.devices.State.AllocatedSharedDeviceIDs.Clone()
 	c.devices.State.AggregatedCapacity = s.devices.State.AggregatedCapacity.Clone()
 	c.slow = maps.Clone(s.slow)
+	c.anti = maps.Clone(s.anti)
 	c.claims, c.pods, c.nodes, c.misses = maps.Clone(s.claims), maps.Clone(s.pods), slices.Clone(s.nodes), cloneMisses(s.misses)
 	return &c
 }
@@ -76,6 +81,8 @@ type Result struct {
 	// Claims are those of the pod with their allocations, the new ones as well.
 	Claims []*resourceapi.ResourceClaim
 	Reason Reason
+	// Unknown names what decides about the pod and was not checked: it can land, or not.
+	Unknown []string
 	// kept are the claims that were allocated before.
 	kept map[types.NamespacedName]bool
 }
@@ -145,18 +152,24 @@ func (s *Simulation) unreserve(claim *resourceapi.ResourceClaim, uid types.UID) 
 
 // Fits returns where a pod lands now. It changes nothing.
 func (s *Simulation) Fits(ctx context.Context, pod *corev1.Pod) (Result, error) {
-	r := Result{Pod: pod}
 	needs, reason := s.needs(pod)
 	if reason.Kind != "" {
-		r.Reason = reason
-		return r, nil
+		return Result{Pod: pod, Reason: reason, Unknown: elseKnows(pod, reason)}, nil
 	}
+	r, err := s.fits(ctx, pod, needs)
+	r.Unknown = s.unknown(&r, needs)
+	return r, err
+}
+
+// fits tries the nodes.
+func (s *Simulation) fits(ctx context.Context, pod *corev1.Pod, needs *needs) (Result, error) {
+	r := Result{Pod: pod}
 	key, left := kindOf(pod, needs), s.steps(pod)
 	if known, is := s.slow[key]; is {
 		r.Reason = known
 		return r, nil
 	}
-	seen := s.missesOf(key)
+	seen := s.missesOf(key, &needs.rest)
 	for i := range s.order(pod, seen) {
 		if err := ctx.Err(); err != nil {
 			return r, err

@@ -47,11 +47,12 @@ else. fit creates nothing.
 
 It places one pod after the other with kube-scheduler's own allocator, until no node has room
 for the next. For each node, fit checks node selector and affinity, taints, unschedulable, host ports, and
-requests of cpu, memory, pods and extended resources. Where the choice of nodes decides, the
+requests of cpu, memory, pods and extended resources, bound volumes, topology spread, and affinity to pods. Where the choice of nodes decides, the
 answer is an interval from the worst to the best.
 
 Exit codes: 0 all replicas fit, or --replicas is not set; 1 they do not, only with a good
-choice of nodes, or the search takes too long; 2 the command failed.`,
+choice of nodes; 2 the command failed; 3 unknown: what decides is not checked, or the search for
+devices takes too long.`,
 		Example: `  dra-steward fit -f template.yaml
   dra-steward fit -f deployment.yaml --replicas 20
   dra-steward fit -f template.yaml --if-drained node/node-1
@@ -116,12 +117,22 @@ func (o *fitOptions) run(ctx context.Context, streams cmdutil.Streams) error {
 	}
 	report := fitReport{Subject: asked.subject, Room: room, Replicas: o.replicas, FeatureGates: question.Cluster.Gates.Used()}
 	if o.replicas > 0 {
-		report.AllFit = new(room.Least >= o.replicas)
+		report.AllFit = new(room.Least >= o.replicas && len(room.Unchecked) == 0)
 	}
 	if err := o.write(streams.Out, report); err != nil {
 		return err
 	}
-	if report.AllFit != nil && !*report.AllFit {
+	return report.exit()
+}
+
+// exit is an error if the replicas do not fit, or if that is unknown.
+func (r fitReport) exit() error {
+	switch {
+	case r.AllFit != nil && !*r.AllFit && r.Most < r.Replicas && len(r.Slow)+len(r.Unchecked) == 0:
+		return cmdutil.ErrFindings
+	case len(r.Unchecked) > 0 || r.AllFit != nil && !*r.AllFit && len(r.Slow) > 0:
+		return cmdutil.ErrUnknown
+	case r.AllFit != nil && !*r.AllFit:
 		return cmdutil.ErrFindings
 	}
 	return nil
@@ -188,8 +199,8 @@ func (o *fitOptions) write(out io.Writer, r fitReport) error {
 	if len(r.Slow) > 0 {
 		fmt.Fprintf(out, "not searched to the end: %s\n", plural.List(r.Slow, maxNamed, len(r.Slow)))
 	}
-	if len(r.Unseen) > 0 {
-		fmt.Fprintf(out, "not checked: %s\n", strings.Join(r.Unseen, ", "))
+	if len(r.Unchecked) > 0 {
+		fmt.Fprintf(out, "unknown: not checked: %s\n", strings.Join(r.Unchecked, ", "))
 	}
 	for _, note := range r.Notes {
 		fmt.Fprintf(out, "note: %s\n", note)

@@ -19,6 +19,7 @@ const (
 	ExitClean    = 0 // done, and nothing was found
 	ExitFindings = 1 // done, and something is wrong with what was looked at
 	ExitFailed   = 2 // could not do it: wrong flags, unreadable files, no certificate
+	ExitUnknown  = 3 // done, and it is unknown whether something is wrong: what decides could not be checked
 )
 
 // Streams are what the program reads and writes.
@@ -64,6 +65,9 @@ func terminal(out io.Writer) io.Writer {
 
 // ErrFindings ends a command with ExitFindings; what was found is printed already.
 var ErrFindings = errors.New("findings")
+
+// ErrUnknown ends a command with ExitUnknown; what is unknown is printed already.
+var ErrUnknown = errors.New("unknown")
 
 // ErrInterrupted ends a command that lasts until Ctrl-C.
 var ErrInterrupted = errors.New("interrupted")

@@ -35,13 +35,15 @@ func Command(streams cmdutil.Streams) *cobra.Command {
 		Long: `whatif predicts the effect of a change, and changes nothing. For each pod that leaves it shows
 the time, and the node on which the pod lands again, or the first reason why it does not.
 kube-scheduler's own allocator allocates the devices. For each node, whatif checks node selector and affinity, taints,
-unschedulable, host ports, and requests of cpu, memory, pods and extended resources. The column
-NOT CHECKED of -o wide names what else a pod uses.
+unschedulable, host ports, requests of cpu, memory, pods and extended resources, bound volumes,
+topology spread, and affinity to pods. Where something else decides, the pod is unknown, with the
+name of what is not checked.
 
 A pod is contested if its place depends on the order of pods, or on the nodes that kube-scheduler
 selects for others. The last line then has the least and the most pods that land.
 
-Exit codes: 0 all pods land, 1 some do not, 2 the command failed.`,
+Exit codes: 0 all pods land, 1 some do not, 2 the command failed, 3 none waits for certain, but of
+some it is unknown.`,
 		Example: `  dra-steward whatif taint node-1/gpu-0 example.com/broken:NoExecute
   dra-steward whatif drain node/node-1
   dra-steward whatif node node-1`,
@@ -109,8 +111,11 @@ func (o *options) run(ctx context.Context, streams cmdutil.Streams, plan plan) e
 	if o.Files == nil && (o.output == "text" || o.output == "wide") {
 		fmt.Fprintf(streams.Out, "feature gates: %s\n", answer.FeatureGates.Source)
 	}
-	if answer.Stranded() > 0 {
+	switch {
+	case answer.Stranded() > answer.Unknown():
 		return cmdutil.ErrFindings
+	case answer.Unknown() > 0:
+		return cmdutil.ErrUnknown
 	}
 	return nil
 }

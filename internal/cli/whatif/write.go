@@ -36,14 +36,14 @@ func writeTable(out io.Writer, answer placement.Answer, wide, headers bool) erro
 	if len(answer.Moves) > 0 && headers {
 		fmt.Fprint(table, "POD\tLEAVES\tFROM\tLANDS ON\tWHY NOT")
 		if wide {
-			fmt.Fprint(table, "\tOWNER\tDEVICES\tNOT CHECKED")
+			fmt.Fprint(table, "\tOWNER\tDEVICES")
 		}
 		fmt.Fprintln(table)
 	}
 	for _, m := range answer.Moves {
 		fmt.Fprintf(table, "%s/%s\t%s\t%s\t%s\t%s", m.Namespace, m.Pod, leaves(m), cmp.Or(m.From, "-"), place(m), reason(m))
 		if wide {
-			fmt.Fprintf(table, "\t%s\t%s\t%s", cmp.Or(m.Owner, "-"), cmp.Or(strings.Join(m.Devices, ","), "-"), cmp.Or(strings.Join(m.Unseen, ", "), "-"))
+			fmt.Fprintf(table, "\t%s\t%s", cmp.Or(m.Owner, "-"), cmp.Or(strings.Join(m.Devices, ","), "-"))
 		}
 		fmt.Fprintln(table)
 	}
@@ -53,7 +53,7 @@ func writeTable(out io.Writer, answer placement.Answer, wide, headers bool) erro
 	for _, line := range append(waiting(answer), summary(answer)) {
 		fmt.Fprintln(out, line)
 	}
-	return unseen(out, answer)
+	return nil
 }
 
 func leaves(m placement.Move) string {
@@ -112,7 +112,7 @@ func summary(answer placement.Answer) string {
 	}
 	var parts []string
 	counts := map[placement.Verdict]int{}
-	reasons := map[placement.Verdict]map[string]bool{placement.Waits: {}, placement.Never: {}}
+	reasons := map[placement.Verdict]map[string]bool{placement.Waits: {}, placement.Never: {}, placement.Unknown: {}}
 	contested := 0
 	for _, m := range answer.Moves {
 		counts[m.Verdict]++
@@ -136,8 +136,11 @@ func summary(answer placement.Answer) string {
 	if n := counts[placement.Never]; n > 0 {
 		parts = append(parts, fmt.Sprintf("%d never (%s)", n, strings.Join(slices.Sorted(maps.Keys(reasons[placement.Never])), "; ")))
 	}
+	if n := counts[placement.Unknown]; n > 0 {
+		parts = append(parts, fmt.Sprintf("%d unknown (%s)", n, strings.Join(slices.Sorted(maps.Keys(reasons[placement.Unknown])), "; ")))
+	}
 	line := subject(len(answer.Moves), "pod", verb) + ": " + strings.Join(parts, ", ")
-	if answer.Least != answer.Most {
+	if answer.Least != answer.Most && contested > 0 {
 		line += fmt.Sprintf("; contested: at least %d and at most %d land", answer.Least, answer.Most)
 	} else if contested > 0 {
 		line += fmt.Sprintf("; which of the %d contested pods land depends on the order", contested)
@@ -161,27 +164,16 @@ func short(r *placement.Reason) string {
 	if r.Kind == placement.Constraint {
 		return "constraint " + r.Detail[strings.LastIndex(r.Detail, "/")+1:]
 	}
+	if r.Kind == placement.Unchecked {
+		return r.Message
+	}
 	words := map[placement.Kind]string{
-		placement.Taken: "devices are allocated", placement.Tainted: "devices are tainted", placement.Devices: "no suitable devices",
+		placement.NodePorts: "ports of nodes", placement.TopologySpread: "topology spread", placement.PodAffinity: "pod affinity", placement.PodAntiAffinity: "pod anti-affinity",
+		placement.VolumeElsewhere: "volumes are elsewhere",
+		placement.Taken:           "devices are allocated", placement.Tainted: "devices are tainted", placement.Devices: "no suitable devices",
 		placement.Kept: "its claim is named, stays allocated", placement.NoOwner: "no controller creates it again", placement.NodeGone: "its DaemonSet runs it on that node only",
 		placement.Resources: "cpu, memory or pods of nodes", placement.NodeSelector: "node selector or affinity", placement.NodeTaint: "taints of nodes",
 		placement.Unschedulable: "nodes are unschedulable", placement.Gang: "not enough of its PodGroup", placement.Slow: "the search takes too long", placement.TooLarge: "larger than is read",
 	}
 	return cmp.Or(words[r.Kind], r.Message)
-}
-
-// unseen is what pods use and the answer does not look at.
-func unseen(out io.Writer, answer placement.Answer) error {
-	users := map[string]int{}
-	for _, m := range answer.Moves {
-		for _, what := range m.Unseen {
-			users[what]++
-		}
-	}
-	for _, what := range slices.Sorted(maps.Keys(users)) {
-		if _, err := fmt.Fprintf(out, "not checked: %s (%s)\n", what, plural.Of(users[what], "pod")); err != nil {
-			return err
-		}
-	}
-	return nil
 }
