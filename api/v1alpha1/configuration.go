@@ -97,7 +97,27 @@ type OpaqueParameters struct {
 	// Schemas are JSON Schemas that extend or replace those that come with dra-steward:
 	// each names its driver in x-dra-driver, and apiVersion and kind as constants.
 	Schemas []json.RawMessage `json:"schemas,omitempty"`
+	// Drivers say, by the name of the driver, what happens to parameters that the schemas do not know.
+	Drivers map[string]UnknownParameters `json:"drivers,omitempty"`
 }
+
+// UnknownParameters decides about what a newer driver can have. A site that knows the version of its driver sets Deny.
+type UnknownParameters struct {
+	// UnknownFields is Warn or Deny: of a field that the schema does not have. The default is Warn, by the rule parameters-field.
+	UnknownFields Unknown `json:"unknownFields,omitempty"`
+	// UnknownValues is Warn or Deny: of a value or a kind that the schemas do not list. The default is Warn, by the rules
+	// parameters-choice and parameters-kind.
+	UnknownValues Unknown `json:"unknownValues,omitempty"`
+}
+
+// Unknown is Warn or Deny.
+type Unknown string
+
+// What happens to what a schema does not know.
+const (
+	UnknownWarn Unknown = "Warn"
+	UnknownDeny Unknown = "Deny"
+)
 
 // Lint configures how lint checks files. Its flags override it.
 type Lint struct {

@@ -27,6 +27,9 @@ func TestExplainPolicies(t *testing.T) {
 	if text, code := run("explain"); code != 0 || !strings.Contains(text, "DRA-TOL-001") || !strings.Contains(text, "claim-devices-max") {
 		t.Errorf("code %d: %s", code, text)
 	}
+	if text, code := run("explain", "parameters-field"); code != 0 || !strings.Contains(text, "kubernetes-sigs/dranet v") {
+		t.Errorf("no version of the drivers, code %d: %s", code, text)
+	}
 	if text, code := run("explain", "SITE-001"); code == 0 || !strings.Contains(text, "policy explain SITE-001 --policies FOLDER") {
 		t.Errorf("code %d: %s", code, text)
 	}

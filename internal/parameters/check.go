@@ -14,6 +14,7 @@ import (
 	"golang.org/x/text/message"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
@@ -21,7 +22,18 @@ import (
 const maxErrors = 16
 
 // Check checks the parameters of a driver's configuration at a place. Of drivers without a schema there is nothing to say.
-func (l *Library) Check(at *field.Path, driver string, parameters []byte) (problems validate.ParameterProblems) {
+func (l *Library) Check(at *field.Path, driver string, parameters []byte) validate.ParameterProblems {
+	problems := l.check(at, driver, parameters)
+	if l.unknown[driver].UnknownFields == v1alpha1.UnknownDeny {
+		problems.Values, problems.Fields = append(problems.Values, problems.Fields...), nil
+	}
+	if l.unknown[driver].UnknownValues == v1alpha1.UnknownDeny {
+		problems.Values, problems.Choices, problems.Kind = slices.Concat(problems.Values, problems.Choices, problems.Kind), nil, nil
+	}
+	return problems
+}
+
+func (l *Library) check(at *field.Path, driver string, parameters []byte) (problems validate.ParameterProblems) {
 	kinds := l.drivers[driver]
 	if len(kinds) == 0 {
 		return problems
@@ -32,21 +44,24 @@ func (l *Library) Check(at *field.Path, driver string, parameters []byte) (probl
 		return problems
 	}
 	c := check{at: at, root: object}
-	for _, key := range duplicates {
-		c.value(field.Duplicate(c.path(key), key[len(key)-1]))
-	}
 	c.schema = kinds[id{}]
-	if c.schema == nil || object["kind"] != nil || object["apiVersion"] != nil && len(kinds) > 1 {
+	if c.schema == nil || !c.schema.lenient && (object["kind"] != nil || object["apiVersion"] != nil && len(kinds) > 1) {
 		of, errs := kindOf(at, object)
 		if c.schema = kinds[of]; c.schema == nil && len(errs) == 0 {
 			problems.Kind = field.ErrorList{field.NotSupported(at, of.String(), l.Kinds(driver))}
 		}
-		if problems.Values = append(c.values, errs...); c.schema == nil || len(errs) > 0 {
+		if problems.Values = append(c.duplicates(duplicates), errs...); c.schema == nil || len(errs) > 0 {
 			return problems
 		}
 	}
+	reading := reading{lenient: c.schema.lenient, duplicates: duplicates}
+	reading.normalize(object, nil, []*jsonschema.Schema{c.schema.compiled})
+	c.values = c.duplicates(reading.duplicates)
 	if invalid := (*jsonschema.ValidationError)(nil); errors.As(c.schema.compiled.Validate(object), &invalid) {
 		c.walk(invalid)
+	}
+	if c.schema.lenient && len(reading.duplicates) > 0 {
+		c.fields, c.values = append(c.fields, c.values...), nil // which of the duplicates the driver takes decides
 	}
 	problems.Fields, problems.Choices, problems.Values = c.bounded(c.fields), c.bounded(c.choices), c.bounded(c.values)
 	return problems
@@ -94,6 +109,13 @@ type check struct {
 	root                    map[string]any
 	schema                  *schema
 	fields, choices, values field.ErrorList
+}
+
+func (c *check) duplicates(keys [][]string) (errs field.ErrorList) {
+	for _, key := range keys {
+		errs = with(errs, field.Duplicate(c.path(key), key[len(key)-1]))
+	}
+	return errs
 }
 
 func (c *check) value(err *field.Error) { c.values = with(c.values, err) }

@@ -9,8 +9,8 @@
 // is in a schema, it is what is said when a value does not fulfil that schema.
 // Schemas cannot refer to others by URL: nothing is loaded from anywhere.
 //
-// In addition to the formats of JSON Schema, schemas may use cidr (an IP address with the length
-// of its prefix), ip, mac, quantity (of Kubernetes) and label-value. Formats count.
+// In addition to the formats of JSON Schema, schemas may use those of docs/parameters.md. Formats count.
 //
-// A null stands for an absent field, as it does for every driver that is written in Go.
+// A null stands for an absent field, as it does for every driver that is written in Go, where the schema declares the field.
+// In a list or a map it stands for the empty value, and the schema decides.
 package parameters

@@ -1,6 +1,7 @@
 package parameters
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/schemaregexp"
 	"github.com/dra-steward/dra-steward/policies/parameters"
 )
@@ -20,6 +22,8 @@ import (
 // goroutines.
 type Library struct {
 	drivers map[string]map[id]*schema
+	// unknown says, by driver, what happens to what the schemas do not know.
+	unknown map[string]v1alpha1.UnknownParameters
 }
 
 // id is what parameters say of themselves; empty where a driver does without.
@@ -37,6 +41,8 @@ type schema struct {
 	compiled *jsonschema.Schema
 	// included is true for a schema that comes with dra-steward.
 	included bool
+	// lenient is true where the driver reads its parameters with encoding/json.
+	lenient bool
 }
 
 // Default returns the schemas that come with dra-steward, for the drivers that
@@ -60,7 +66,7 @@ func (l *Library) Clone() *Library {
 	for driver, kinds := range l.drivers {
 		drivers[driver] = maps.Clone(kinds)
 	}
-	return &Library{drivers}
+	return &Library{drivers, maps.Clone(l.unknown)}
 }
 
 // Load adds every file of a folder, and of those below it that are not hidden, that ends in .schema.json.
@@ -117,7 +123,8 @@ func (l *Library) Add(text []byte) error {
 	if l.drivers[driver] == nil {
 		l.drivers[driver] = map[id]*schema{}
 	}
-	l.drivers[driver][of] = &schema{document: document, compiled: compiled}
+	lenient, _ := document["x-lenient"].(bool)
+	l.drivers[driver][of] = &schema{document: document, compiled: compiled, lenient: lenient}
 	return nil
 }
 
@@ -160,6 +167,27 @@ func (nowhere) Load(url string) (any, error) {
 
 // Drivers returns the drivers that there are schemas for, in order.
 func (l *Library) Drivers() []string { return slices.Sorted(maps.Keys(l.drivers)) }
+
+// A Schema names the parameters that a schema is for.
+type Schema struct {
+	Driver, Kind string
+	// Version is the release of the driver that the schema was made from.
+	Version string
+}
+
+// Schemas returns what there are schemas for, in order.
+func (l *Library) Schemas() (all []Schema) {
+	for driver, kinds := range l.drivers {
+		for of, schema := range kinds {
+			version, _ := schema.document["x-driver-version"].(string)
+			all = append(all, Schema{driver, of.String(), version})
+		}
+	}
+	slices.SortFunc(all, func(a, b Schema) int {
+		return cmp.Or(strings.Compare(a.Driver, b.Driver), strings.Compare(a.Kind, b.Kind))
+	})
+	return all
+}
 
 // Kinds returns the kinds of parameters of a driver that there are schemas for, in words,
 // in order.

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/parameters"
 )
 
@@ -53,7 +54,7 @@ func TestCheck(t *testing.T) {
 			`value: parameters.interface.arpIgnore: Invalid value: "1": must be integer, not string`},
 		{"a missing one", "gpu.nvidia.com", head + `"sharing": {}}`,
 			`value: parameters.sharing.strategy: Required value: the driver needs it: TimeSlicing, MPS`},
-		{"of two settings one", "gpu.nvidia.com", head + `"sharing": {"strategy": "MPS", "timeSlicingConfig": {}}}`,
+		{"of two settings one", "gpu.nvidia.com", head + `"sharing": {"strategy": "MPS", "timeSlicingConfig": {"interval": "Long"}}}`,
 			`value: parameters.sharing.timeSlicingConfig: Invalid value: must not be set with the strategy MPS`},
 		{"a key twice", "gpu.nvidia.com", head + `"sharing": {"strategy": "MPS", "strategy": "MPS"}}`,
 			`value: parameters.sharing.strategy: Duplicate value: "strategy"`},
@@ -73,8 +74,6 @@ func TestCheck(t *testing.T) {
 			`value: parameters.kind: Required value: the driver reads parameters by their apiVersion and kind`},
 		{"a kind that is no text", "gpu.nvidia.com", `{"apiVersion": "resource.nvidia.com/v1beta1", "kind": 1}`,
 			`value: parameters.kind: Invalid value: 1: must be a string`},
-		{"a label value", "compute-domain.nvidia.com", `{"apiVersion": "resource.nvidia.com/v1beta1", "kind": "ComputeDomainDaemonConfig", "domainID": "../etc"}`,
-			`value: parameters.domainID: Invalid value: "../etc": must be what a label may have as its value`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := check(library(t), test.driver, test.parameters); got != test.want {
@@ -181,6 +180,31 @@ func TestOwnSchema(t *testing.T) {
 	}
 	if got := check(library(t), "dra.net", `{"mtu": 9000}`); got == "" {
 		t.Error("the schema of the default library is replaced, too")
+	}
+}
+
+// TestUnknown: a site that states it is denied what a schema does not know, of that driver alone.
+func TestUnknown(t *testing.T) {
+	site := v1alpha1.StewardConfiguration{OpaqueParameters: v1alpha1.OpaqueParameters{Drivers: map[string]v1alpha1.UnknownParameters{
+		"dra.net": {UnknownFields: v1alpha1.UnknownDeny}, "gpu.nvidia.com": {UnknownValues: v1alpha1.UnknownDeny}}}}
+	library, err := parameters.Site(site)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const nvidia = `{"apiVersion": "resource.nvidia.com/v1beta1", "kind": "GpuConfig", "sharing": {"strategy": "Exclusive"}, "x": 1}`
+	for _, test := range [][3]string{
+		{"dra.net", `{"interface": {"arpIgnore": 9, "x": 1}}`, "choice: parameters.interface.arpIgnore: Unsupported value: 9: supported values: \"0\", \"1\", \"2\", \"3\", \"8\"\nvalue: parameters.interface.x: Invalid value: unknown field"},
+		{"gpu.nvidia.com", nvidia, "field: parameters.x: Invalid value: unknown field; known are apiVersion, kind, sharing\nvalue: parameters.sharing.strategy: Unsupported value: \"Exclusive\": supported values: \"TimeSlicing\", \"MPS\""},
+		{"gpu.nvidia.com", `{"apiVersion": "resource.nvidia.com/v2", "kind": "GpuConfig"}`, "value: parameters: Unsupported value"},
+		{"gpu.example.com", `{"apiVersion": "gpu.resource.example.com/v1alpha1", "kind": "GpuConfig", "x": 1}`, "field: parameters.x: Invalid value: unknown field; known are apiVersion, kind, sharing"},
+	} {
+		if got := check(library, test[0], test[1]); !strings.HasPrefix(got, test[2]) {
+			t.Errorf("%s %s\ngot  %s\nwant %s", test[0], test[1], got, test[2])
+		}
+	}
+	site.OpaqueParameters.Drivers = map[string]v1alpha1.UnknownParameters{"dra.met": {}, "dra.net": {UnknownFields: "deny"}}
+	if _, err := parameters.Site(site); err == nil || !strings.Contains(err.Error(), "opaqueParameters.drivers[dra.met]") || !strings.Contains(err.Error(), "opaqueParameters.drivers[dra.net].unknownFields: Unsupported value: \"deny\"") {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -65,7 +65,7 @@ func (c *check) leaf(e *jsonschema.ValidationError, where map[string]any) {
 	case *kind.Const:
 		c.value(field.NotSupported(at, value, words([]any{k.Want})))
 	case *kind.Type:
-		c.value(field.TypeInvalid(at, value, fmt.Sprintf("must be %s, not %s", strings.Join(k.Want, " or "), k.Got)))
+		c.value(field.TypeInvalid(at, value, fmt.Sprintf("must be %s, not %s", strings.Join(slices.DeleteFunc(slices.Clone(k.Want), func(t string) bool { return t == "null" }), " or "), k.Got)))
 	default:
 		c.value(field.Invalid(at, value, bound(k)))
 	}

@@ -255,10 +255,9 @@ exemptions:
 {{- if or .Values.scheduler.enabled (not (kindIs "invalid" .Values.systemUsers)) }}
 systemUsers: {{ include "dra-steward.systemUsers" . }}
 {{- end }}
-{{- with .Values.opaqueParameters.schemas }}
+{{- with .Values.opaqueParameters }}
 opaqueParameters:
-  schemas:
-    {{- toYaml . | nindent 4 }}
+  {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- with omit .Values.policies "configMaps" }}
 policies:

@@ -3,10 +3,12 @@ package lint
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/parameters"
 	"github.com/dra-steward/dra-steward/internal/printable"
 	"github.com/dra-steward/dra-steward/internal/rulebook"
 	"github.com/dra-steward/dra-steward/internal/ruleid"
@@ -68,8 +70,24 @@ func explain(streams cmdutil.Streams, book rulebook.Book, policies *policy.Set, 
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprint(streams.Out, entry.Markdown())
-	return err
+	if _, err = fmt.Fprint(streams.Out, entry.Markdown()); err != nil || !strings.HasPrefix(id, "parameters-") {
+		return err
+	}
+	return schemas(streams)
+}
+
+// schemas lists the schemas that come with dra-steward.
+func schemas(streams cmdutil.Streams) error {
+	library, err := parameters.Default()
+	if err != nil {
+		return err
+	}
+	table := printable.NewTable(streams.Out, 2)
+	fmt.Fprintf(table, "\nDRIVER\tPARAMETERS\tFROM THE CODE OF\n")
+	for _, s := range library.Schemas() {
+		fmt.Fprintf(table, "%s\t%s\t%s\n", s.Driver, s.Kind, s.Version)
+	}
+	return table.Flush()
 }
 
 func list(streams cmdutil.Streams, book rulebook.Book, policies *policy.Set) error {
