@@ -56,6 +56,7 @@ func TestReload(t *testing.T) {
 	put("exemptions: [{rules: [request-tolerations-max], users: [jane], reason: migration, expires: 2099-01-01T00:00:00Z}]")
 	answer(`"allowed":true`)
 	metric("dra_steward_config_exemptions_expired 0")
+	metric("dra_steward_config_next_exemption_expiry_timestamp_seconds 4.0709088e+09")
 
 	s.stop()
 	<-s.code

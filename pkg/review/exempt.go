@@ -91,8 +91,8 @@ func (r Reviewer) Expired(now time.Time) (places []int) {
 // NextExpiry returns when the first of the exemptions in force expires, and the zero time if there is none.
 func (r Reviewer) NextExpiry(now time.Time) (next time.Time) {
 	for _, e := range r.exemptions.list {
-		if e.Expires.After(now) && (next.IsZero() || e.Expires.Before(next)) {
-			next = e.Expires
+		if e.Expires.After(now) && (next.IsZero() || e.Expires.Time.Before(next)) {
+			next = e.Expires.Time
 		}
 	}
 	return next
