@@ -16,21 +16,12 @@ import (
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/clusterdata"
-	"github.com/dra-steward/dra-steward/internal/controllers/capacitymetrics"
-	"github.com/dra-steward/dra-steward/internal/controllers/certificate"
-	"github.com/dra-steward/dra-steward/internal/controllers/devicedrain"
-	"github.com/dra-steward/dra-steward/internal/controllers/devicehistory"
-	"github.com/dra-steward/dra-steward/internal/controllers/devicereaction"
-	"github.com/dra-steward/dra-steward/internal/controllers/deviceroll"
-	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
-	"github.com/dra-steward/dra-steward/internal/controllers/patchstatus"
-	"github.com/dra-steward/dra-steward/internal/controllers/policystatus"
 	"github.com/dra-steward/dra-steward/internal/daemon"
 	"github.com/dra-steward/dra-steward/internal/manager"
 	"github.com/dra-steward/dra-steward/internal/nodeagent"
 	"github.com/dra-steward/dra-steward/internal/policyload"
 	"github.com/dra-steward/dra-steward/internal/server"
-	"github.com/dra-steward/dra-steward/pkg/evictor"
+	"github.com/dra-steward/dra-steward/internal/slicemerge"
 	"github.com/dra-steward/dra-steward/pkg/review"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/webhook"
@@ -90,25 +81,12 @@ func registrations() map[string][]func(prometheus.Registerer) error {
 			},
 			func(r prometheus.Registerer) error { _, err := policyload.NewMetrics(r); return err },
 			func(r prometheus.Registerer) error { _, err := clusterdata.NewMetrics(r); return err },
-			func(r prometheus.Registerer) error { _, err := materialize.NewMetrics(r); return err },
+			func(r prometheus.Registerer) error { _, err := slicemerge.NewMetrics(r); return err },
 			func(r prometheus.Registerer) error { return server.RegisterState(r, &webhook.Server{}, nil) },
 		},
 		"controller": {
 			daemon.RegisterBuildInfo,
-			func(r prometheus.Registerer) error { _, err := tracker.NewMetrics(r); return err },
-			func(r prometheus.Registerer) error { _, err := evictor.NewMetrics(r); return err },
-			func(r prometheus.Registerer) error { _, err := patchstatus.NewMetrics(r); return err },
-			func(r prometheus.Registerer) error { _, err := materialize.NewResyncMetrics(r); return err },
-			func(r prometheus.Registerer) error { _, err := policystatus.NewMetrics(r); return err },
-			func(r prometheus.Registerer) error { _, err := certificate.NewMetrics(r); return err },
-			func(r prometheus.Registerer) error { _, err := devicedrain.NewMetrics(r); return err },
-			func(r prometheus.Registerer) error { _, err := devicereaction.NewMetrics(r); return err },
-			func(r prometheus.Registerer) error { _, err := deviceroll.NewMetrics(r); return err },
-			func(r prometheus.Registerer) error { _, err := capacitymetrics.NewMetrics(r); return err },
-			func(r prometheus.Registerer) error { _, err := devicehistory.NewMetrics(r); return err },
-			func(r prometheus.Registerer) error { _, err := manager.NewLeaderMetrics(r); return err },
-			func(r prometheus.Registerer) error { return manager.NewClaimMetrics(r, nil, nil) },
-			func(r prometheus.Registerer) error { return manager.NewDeviceMetrics(r, nil, nil) },
+			manager.RegisterMetrics,
 		},
 		"node": {
 			daemon.RegisterBuildInfo,

@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
-	"github.com/dra-steward/dra-steward/internal/controllers/devicehistory"
 	"github.com/dra-steward/dra-steward/internal/history"
 	"github.com/dra-steward/dra-steward/internal/manifest"
 )
@@ -39,7 +38,7 @@ func (s *Source) History(ctx context.Context, streams cmdutil.Streams, release R
 	}
 	defer r.progress.End()
 	r.progress.Say("reading the history of devices")
-	store, found, err := devicehistory.Read(ctx, r.client.CoreV1().ConfigMaps(release.Namespace), devicehistory.Prefix(release.Controller), now)
+	store, found, err := history.Read(ctx, r.client.CoreV1().ConfigMaps(release.Namespace), history.ConfigMapPrefix(release.Controller), now)
 	switch {
 	case apierrors.IsForbidden(err):
 		return nil, fmt.Errorf("cannot read the history: %w; the role dra-steward-oncall has the right", err)
@@ -47,7 +46,7 @@ func (s *Source) History(ctx context.Context, streams cmdutil.Streams, release R
 		return nil, err
 	case found == 0:
 		return nil, fmt.Errorf("namespace %s has no ConfigMap %s: nothing records the history (controller.history.enabled), or the release is elsewhere (--release-namespace, --controller)",
-			release.Namespace, devicehistory.Name(devicehistory.Prefix(release.Controller), 0))
+			release.Namespace, history.ConfigMapName(history.ConfigMapPrefix(release.Controller), 0))
 	}
 	return store, nil
 }
@@ -66,7 +65,7 @@ func historyOfFiles(streams cmdutil.Streams, files []string) (*history.Store, er
 		manifest.DecodeInto(document, object)
 		if named := shard.FindStringSubmatch(object.Name); named != nil {
 			found = true
-			if err := devicehistory.Add(store, named[1], object, time.Time{}); err != nil {
+			if err := history.AddConfigMap(store, named[1], object, time.Time{}); err != nil {
 				return nil, fmt.Errorf("%s: %w", document.File, err)
 			}
 		}

@@ -7,11 +7,9 @@ import (
 	"fmt"
 
 	"golang.org/x/sync/errgroup"
-)
 
-// ProbeName is the DeviceTaintRule that package evictor creates and deletes to detect the in-tree controller. It selects a
-// driver that does not exist and has the effect None.
-const ProbeName = "dra-steward-probe"
+	"github.com/dra-steward/dra-steward/internal/taints"
+)
 
 // A Controller works while its replica of the program leads.
 type Controller interface {
@@ -73,7 +71,7 @@ func All() []Description {
 			[]string{"update devicedrains/status.dra-steward.io", "create, patch, delete devicetaintrules.resource.k8s.io", "create, patch events", "create pods/eviction", "delete pods"}},
 		{"eviction", "pkg/evictor", "Deletes pods that do not tolerate the NoExecute taints of their devices.", "mode",
 			[]string{"patch pods/status", "delete pods", "patch devicetaintrules/status.resource.k8s.io", "create devicetaintrules.resource.k8s.io",
-				"get, delete devicetaintrules.resource.k8s.io named " + ProbeName, "create, patch events",
+				"get, delete devicetaintrules.resource.k8s.io named " + taints.ProbeName, "create, patch events",
 				"create configmaps", "get, patch configmaps named dra-steward-controller-evictions"}},
 		{"extendedclaims", "internal/controllers/extendedclaims", "Creates an event on each pod whose claim for extended resources is refused.", "extended-claims",
 			[]string{"create events"}},

@@ -10,6 +10,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
 	"github.com/dra-steward/dra-steward/internal/daemon"
 	"github.com/dra-steward/dra-steward/internal/guard"
+	"github.com/dra-steward/dra-steward/internal/slicemerge"
 	"github.com/dra-steward/dra-steward/pkg/evictor"
 	"github.com/dra-steward/dra-steward/pkg/toleration"
 )
@@ -32,7 +33,7 @@ func (o *Options) AddFlags(c *cobra.Command) {
 	f.BoolVar(&o.expireRules, "expire-rules", true, "delete DeviceTaintRules at the time in their annotation dra-steward.io/expires, in every mode")
 	f.BoolVar(&o.ruleBegin, "rule-begin", false, "record in the status of each DeviceTaintRule when it began to evict, for the guard of the webhook, in every mode")
 	f.BoolVar(&o.patchStatus, "patch-status", true, "write the status of ResourceSlicePatches; not with --mode=observe and --leader-elect=false")
-	f.StringVar(&o.patches, "patches", string(materialize.None), "update ResourceSlices that differ from the result of ResourceSlicePatches: none, materialize, or restore to remove patched values; same as the webhook's flag")
+	f.StringVar(&o.patches, "patches", string(slicemerge.None), "update ResourceSlices that differ from the result of ResourceSlicePatches: none, materialize, or restore to remove patched values; same as the webhook's flag")
 	f.Float64Var(&o.poolsPerSecond, "touched-pools-per-second", materialize.DefaultPools, "maximum number of pools per second whose slices are updated, with --patches; fewer while the API server answers slowly")
 	f.BoolVar(&o.drains, "drains", true, "execute DeviceDrains, in every mode")
 	f.BoolVar(&o.reactions, "reactions", false, "execute DeviceReactions, in every mode: drain sick devices; reads nodes and needs --drains")

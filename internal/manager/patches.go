@@ -12,6 +12,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
 	"github.com/dra-steward/dra-steward/internal/controllers/patchstatus"
+	"github.com/dra-steward/dra-steward/internal/slicemerge"
 	"github.com/dra-steward/dra-steward/pkg/review"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 )
@@ -19,8 +20,8 @@ import (
 // addMaterialize lets the leader touch the slices that are not what patches make of them,
 // if the options say so.
 func (o Options) addMaterialize(e *eviction, config *rest.Config, registry *prometheus.Registry, log logr.Logger) error {
-	mode := materialize.Mode(o.patches)
-	if mode != materialize.Materialize && mode != materialize.Restore {
+	mode := slicemerge.Mode(o.patches)
+	if mode != slicemerge.Materialize && mode != slicemerge.Restore {
 		return mode.Validate()
 	}
 	metrics, err := materialize.NewResyncMetrics(registry)
@@ -33,11 +34,11 @@ func (o Options) addMaterialize(e *eviction, config *rest.Config, registry *prom
 	if err != nil {
 		return err
 	}
-	elsewhere, err := materialize.NewElsewhere(config)
+	elsewhere, err := slicemerge.NewElsewhere(config)
 	if err != nil {
 		return err
 	}
-	pools, view := &materialize.PoolOriginals{}, e.evictor.Tracker
+	pools, view := &slicemerge.PoolOriginals{}, e.evictor.Tracker
 	view.AddEventHandler(pools.Handler(view, time.Now))
 	e.resyncer = materialize.NewResyncer(materialize.ResyncOptions{
 		View: view, Mode: mode, Touch: touch, Elsewhere: elsewhere, Acceptable: review.AcceptableSlice, PoolOriginals: pools,

@@ -8,6 +8,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
+	"github.com/dra-steward/dra-steward/internal/slicemerge"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 )
 
@@ -25,7 +26,7 @@ func TestWritten(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		view := emptyView{tracker.Merge()}
-		e := &eviction{resyncer: materialize.NewResyncer(materialize.ResyncOptions{View: view, Mode: materialize.Materialize})}
+		e := &eviction{resyncer: materialize.NewResyncer(materialize.ResyncOptions{View: view, Mode: slicemerge.Materialize})}
 		written := e.written()
 		if _, got, _ := written(); got != nil {
 			t.Errorf("a view before the resyncer has looked at it: %v", got)

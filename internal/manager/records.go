@@ -16,6 +16,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/internal/controllers/devicehistory"
 	"github.com/dra-steward/dra-steward/internal/controllers/policystatus"
+	"github.com/dra-steward/dra-steward/internal/history"
 )
 
 // addHistory lets the leader record the history of devices, if the options ask for it, with the
@@ -32,7 +33,7 @@ func (o Options) addHistory(e *eviction, _ *rest.Config, registry *prometheus.Re
 		return err
 	}
 	controller, err := devicehistory.New(devicehistory.Options{
-		ConfigMaps: e.quiet.CoreV1().ConfigMaps(o.namespace), Prefix: devicehistory.Prefix(o.Name),
+		ConfigMaps: e.quiet.CoreV1().ConfigMaps(o.namespace), Prefix: history.ConfigMapPrefix(o.Name),
 		Tracker: e.evictor.Tracker, Claims: e.claims, Pods: e.pods, Drains: e.drains, Reactions: e.reactions,
 		Metrics: metrics, Logger: log,
 	})

@@ -25,8 +25,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/dra-steward/dra-steward/internal/controllers/policystatus"
 	"github.com/dra-steward/dra-steward/internal/metric"
+	"github.com/dra-steward/dra-steward/internal/policyoutcome"
 	"github.com/dra-steward/dra-steward/internal/reconcile"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 )
@@ -165,7 +165,7 @@ func (p *ConfigMaps) takeOthers(ctx context.Context, all []*corev1.ConfigMap, er
 	for {
 		problems := p.problemsOf(err)
 		others := slices.DeleteFunc(slices.Clone(all), func(c *corev1.ConfigMap) bool {
-			return slices.ContainsFunc(problems, func(problem policystatus.Problem) bool { return problem.ConfigMap == c.Name })
+			return slices.ContainsFunc(problems, func(problem policyoutcome.Problem) bool { return problem.ConfigMap == c.Name })
 		})
 		if len(others) == len(all) {
 			return p.takeEach(ctx, all)

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/dra-steward/dra-steward/internal/controllers/policystatus"
+	"github.com/dra-steward/dra-steward/internal/policyoutcome"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 )
 
@@ -23,8 +23,8 @@ type Status struct {
 	Mutex    sync.Mutex
 	Revision string
 	Since    time.Time
-	Problems []policystatus.Problem
-	inForce  map[string]policystatus.InForce
+	Problems []policyoutcome.Problem
+	inForce  map[string]policyoutcome.InForce
 }
 
 func (l *Status) took(revision string, now time.Time) {
@@ -36,7 +36,7 @@ func (l *Status) took(revision string, now time.Time) {
 	l.Problems = nil
 }
 
-func (l *Status) refused(problems []policystatus.Problem) {
+func (l *Status) refused(problems []policyoutcome.Problem) {
 	l.Mutex.Lock()
 	defer l.Mutex.Unlock()
 	l.Problems = problems
@@ -48,7 +48,7 @@ func (l *Status) record(object any) {
 	if !is {
 		return
 	}
-	status, err := policystatus.Decode(configMap.Data)
+	status, err := policyoutcome.Decode(configMap.Data)
 	if err != nil {
 		status.InForce = nil // the leader has logged it and writes it again
 	}
@@ -85,9 +85,9 @@ func (l *Status) watch(ctx context.Context, client kubernetes.Interface, namespa
 }
 
 // problemsOf says of each problem in which ConfigMap it is.
-func (p *ConfigMaps) problemsOf(err error) (all []policystatus.Problem) {
+func (p *ConfigMaps) problemsOf(err error) (all []policyoutcome.Problem) {
 	for _, problem := range policy.Problems(err) {
-		one := policystatus.Problem{Problem: problem}
+		one := policyoutcome.Problem{Problem: problem}
 		if inside, is := strings.CutPrefix(problem.File, p.sourceName("")); is {
 			one.ConfigMap, one.File, _ = strings.Cut(inside, "/")
 			if configMap, err := p.Lister.ConfigMaps(p.Namespace).Get(one.ConfigMap); err == nil {

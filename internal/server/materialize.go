@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
+	"github.com/dra-steward/dra-steward/internal/slicemerge"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 )
 
@@ -32,24 +32,24 @@ func (o serveOptions) furnish(site *reloader, clusterView *ClusterView, registry
 
 // merger writes ResourceSlicePatches into slices at admission, as far as --patches says;
 // without that it restores slices that hold some still.
-func (o serveOptions) merger(clusterView *ClusterView, registry *prometheus.Registry, log logr.Logger) (*materialize.Merger, error) {
-	mode := materialize.Mode(o.patches)
+func (o serveOptions) merger(clusterView *ClusterView, registry *prometheus.Registry, log logr.Logger) (*slicemerge.Merger, error) {
+	mode := slicemerge.Mode(o.patches)
 	if err := mode.Validate(); err != nil {
 		return nil, err
 	}
-	metrics, err := materialize.NewMetrics(registry)
+	metrics, err := slicemerge.NewMetrics(registry)
 	if err != nil {
 		return nil, err
 	}
 	if clusterView == nil {
-		if mode == materialize.Materialize {
+		if mode == slicemerge.Materialize {
 			return nil, errors.New("--patches materialize needs --live-data")
 		}
-		return materialize.NewMerger(mode, materialize.Patches{}, nil, metrics, log), nil
+		return slicemerge.NewMerger(mode, slicemerge.Patches{}, nil, metrics, log), nil
 	}
-	pools := &materialize.PoolOriginals{}
+	pools := &slicemerge.PoolOriginals{}
 	pending, definition := &pendingSync{}, &patchDefinition{view: clusterView, log: log}
-	merger := materialize.NewMerger(mode, materialize.Patches{
+	merger := slicemerge.NewMerger(mode, slicemerge.Patches{
 		All: clusterView.Patches, Class: clusterView.Class,
 		Known: func() bool {
 			return (clusterView.patches.Informer.HasSynced() || definition.gone.Load()) && pending.err() == nil
@@ -58,7 +58,7 @@ func (o serveOptions) merger(clusterView *ClusterView, registry *prometheus.Regi
 	clusterView.tracked.AddEventHandler(pools.Handler(clusterView.tracked, time.Now))
 	clusterView.runnables = append(clusterView.runnables, func(ctx context.Context) { pools.Run(ctx, clusterView.tracked) })
 	clusterView.also = pending.err
-	if mode == materialize.Materialize {
+	if mode == slicemerge.Materialize {
 		clusterView.runnables = append(clusterView.runnables, definition.run)
 	}
 	if merger.Active() {
@@ -123,12 +123,12 @@ func (b *pendingSync) err() error {
 
 // remember reads what drivers said of slices that are gone, and asks whether a scheduler
 // applies patches.
-func (o serveOptions) remember(clusterView *ClusterView, merger *materialize.Merger, pools *materialize.PoolOriginals, pending *pendingSync, log logr.Logger) error {
+func (o serveOptions) remember(clusterView *ClusterView, merger *slicemerge.Merger, pools *slicemerge.PoolOriginals, pending *pendingSync, log logr.Logger) error {
 	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
 	if err != nil {
 		return fmt.Errorf("--kubeconfig: %w", err)
 	}
-	config.QPS, config.Burst = 50, 2*materialize.RecordConfigMaps
+	config.QPS, config.Burst = 50, 2*slicemerge.RecordConfigMaps
 	if namespace, prefix, given := strings.Cut(o.patchRecords, "/"); given {
 		client, err := coreclient.NewForConfig(config)
 		if err != nil {
@@ -144,10 +144,10 @@ func (o serveOptions) remember(clusterView *ClusterView, merger *materialize.Mer
 	} else if o.patchRecords != "" {
 		return fmt.Errorf("--patch-records %q: must be a namespace and a prefix, as in dra-steward/records", o.patchRecords)
 	}
-	if materialize.Mode(o.patches) != materialize.Materialize {
+	if slicemerge.Mode(o.patches) != slicemerge.Materialize {
 		return nil
 	}
-	elsewhere, err := materialize.NewElsewhere(config)
+	elsewhere, err := slicemerge.NewElsewhere(config)
 	if err != nil {
 		return err
 	}

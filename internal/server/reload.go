@@ -14,10 +14,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/dra-steward/dra-steward/internal/config"
-	"github.com/dra-steward/dra-steward/internal/controllers/policystatus"
 	"github.com/dra-steward/dra-steward/internal/impact"
 	"github.com/dra-steward/dra-steward/internal/metric"
 	"github.com/dra-steward/dra-steward/internal/policyload"
+	"github.com/dra-steward/dra-steward/internal/policyoutcome"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/review"
 	"github.com/dra-steward/dra-steward/webhook"
@@ -221,7 +221,7 @@ func (c *reloader) metricsHandler(metrics http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", metrics)
 	if c.policies != nil {
-		mux.HandleFunc("GET "+policystatus.Path, c.tellPolicies)
+		mux.HandleFunc("GET "+policyoutcome.Path, c.tellPolicies)
 	}
 	return mux
 }
@@ -233,7 +233,7 @@ func (c *reloader) tellPolicies(w http.ResponseWriter, r *http.Request) {
 	}
 	load := &c.policies.Status
 	load.Mutex.Lock()
-	said := policystatus.Load{Revision: load.Revision, Since: load.Since, Problems: load.Problems}
+	said := policyoutcome.Load{Revision: load.Revision, Since: load.Since, Problems: load.Problems}
 	load.Mutex.Unlock()
 	said.Digests = c.reviewer().PolicyDigests()
 	w.Header().Set("Content-Type", "application/json")

@@ -23,10 +23,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
-	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
 	"github.com/dra-steward/dra-steward/internal/daemon"
 	"github.com/dra-steward/dra-steward/internal/metric"
 	"github.com/dra-steward/dra-steward/internal/policyload"
+	"github.com/dra-steward/dra-steward/internal/slicemerge"
 	"github.com/dra-steward/dra-steward/internal/version"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/review"
@@ -327,7 +327,7 @@ func clusterFlags(f *pflag.FlagSet, o *serveOptions) {
 	f.StringArrayVar(&o.policies, "policies", nil, "folder or OPA bundle with policies in addition to the library; a policy replaces another with the same code (repeatable)")
 	f.StringVar(&o.policyNamespace, "policy-namespace", "", "namespace of additional policies, in ConfigMaps with the label dra-steward.io/policy=true")
 	f.StringVar(&o.policyStatus, "policy-status", "", "name of the ConfigMap in that namespace in which the controller reports the state of the policies")
-	f.StringVar(&o.patches, "patches", string(materialize.None), "write patched values into published slices: none, materialize (needs --live-data), or restore to remove them")
+	f.StringVar(&o.patches, "patches", string(slicemerge.None), "write patched values into published slices: none, materialize (needs --live-data), or restore to remove them")
 	f.StringVar(&o.patchRecords, "patch-records", "", "ConfigMaps (namespace/prefix) in which the controller records the original values of drivers")
 	f.StringVar(&o.patchWriter, "patch-writer", "", "user name of the controller, which updates slices so that patched values are written into them: no rule about authors checks its updates that change attributes and capacity at most")
 }

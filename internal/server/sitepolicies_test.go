@@ -18,8 +18,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/dra-steward/dra-steward/internal/controllers/policystatus"
 	"github.com/dra-steward/dra-steward/internal/policyload"
+	"github.com/dra-steward/dra-steward/internal/policyoutcome"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/policies"
 )
@@ -224,17 +224,17 @@ func TestPoliciesBeforeTheyAreLoaded(t *testing.T) {
 	c := newCluster(t, stored(ownPolicy("most")))
 	c.configure("")
 	site := c.site() // as serve makes it; serveAll serves /policies before the first load ends
-	ask := func() policystatus.Replica {
+	ask := func() policyoutcome.Replica {
 		w := httptest.NewRecorder()
-		site.metricsHandler(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest(http.MethodGet, policystatus.Path, nil))
+		site.metricsHandler(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest(http.MethodGet, policyoutcome.Path, nil))
 		if w.Code != http.StatusOK {
-			return policystatus.Replica{Name: "a", Silent: http.StatusText(w.Code)}
+			return policyoutcome.Replica{Name: "a", Silent: http.StatusText(w.Code)}
 		}
-		load := &policystatus.Load{}
+		load := &policyoutcome.Load{}
 		if err := json.NewDecoder(w.Body).Decode(load); err != nil {
 			t.Fatal(err)
 		}
-		return policystatus.Replica{Name: "a", Load: load}
+		return policyoutcome.Replica{Name: "a", Load: load}
 	}
 	starting := ask()
 	running := make(chan error)
@@ -245,10 +245,10 @@ func TestPoliciesBeforeTheyAreLoaded(t *testing.T) {
 	}
 	loaded := ask()
 	monday := time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC)
-	status, _ := policystatus.Status{}.Next([]policystatus.Replica{loaded}, monday)
+	status, _ := policyoutcome.Status{}.Next([]policyoutcome.Replica{loaded}, monday)
 	before := status.InForce["ACME-GPU-001"].Since
-	status, _ = status.Next([]policystatus.Replica{starting}, monday.Add(time.Hour)) // the only replica restarts, or all do
-	status, _ = status.Next([]policystatus.Replica{loaded}, monday.Add(time.Hour+5*time.Second))
+	status, _ = status.Next([]policyoutcome.Replica{starting}, monday.Add(time.Hour)) // the only replica restarts, or all do
+	status, _ = status.Next([]policyoutcome.Replica{loaded}, monday.Add(time.Hour+5*time.Second))
 	if after := status.InForce["ACME-GPU-001"].Since; !before.Equal(monday) || !after.Equal(before) {
 		t.Errorf("in force since %s, after a restart since %s", before, after)
 	}

@@ -23,7 +23,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
 
-	"github.com/dra-steward/dra-steward/internal/controllers"
+	"github.com/dra-steward/dra-steward/internal/taints"
 )
 
 // silence answers as set, after as long as the real probe takes.
@@ -384,7 +384,7 @@ func TestRuleProber(t *testing.T) {
 }
 
 func notFound() error {
-	return apierrors.NewNotFound(schema.GroupResource{Group: "resource.k8s.io", Resource: "devicetaintrules"}, controllers.ProbeName)
+	return apierrors.NewNotFound(schema.GroupResource{Group: "resource.k8s.io", Resource: "devicetaintrules"}, taints.ProbeName)
 }
 
 // probed is the rule with the condition of the other controller.

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
-	"github.com/dra-steward/dra-steward/internal/controllers"
+	"github.com/dra-steward/dra-steward/internal/taints"
 )
 
 const (
@@ -306,7 +306,7 @@ func (p RuleProbe) Probe(ctx context.Context) (answered bool, err error) {
 		}
 	}
 	if err != nil {
-		return false, fmt.Errorf("DeviceTaintRule %s: %w", controllers.ProbeName, err)
+		return false, fmt.Errorf("DeviceTaintRule %s: %w", taints.ProbeName, err)
 	}
 	return answered, nil
 }
@@ -314,14 +314,14 @@ func (p RuleProbe) Probe(ctx context.Context) (answered bool, err error) {
 func (p RuleProbe) probe(ctx context.Context, client dynamic.NamespaceableResourceInterface, version string) (answered bool, err error) {
 	rule := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": resourceapi.GroupName + "/" + version, "kind": "DeviceTaintRule",
-		"metadata": map[string]any{"name": controllers.ProbeName},
+		"metadata": map[string]any{"name": taints.ProbeName},
 		"spec": map[string]any{
 			"deviceSelector": map[string]any{"driver": "probe.dra-steward.io", "pool": "none", "device": "none"},
 			"taint":          map[string]any{"key": "dra-steward.io/probe", "effect": string(resourceapi.DeviceTaintEffectNone)},
 		},
 	}}
 	// A remaining rule can have an old condition.
-	if err := client.Delete(ctx, controllers.ProbeName, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+	if err := client.Delete(ctx, taints.ProbeName, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		return false, err
 	}
 	if _, err := client.Create(ctx, rule, metav1.CreateOptions{FieldManager: FieldManager}); err != nil {
@@ -329,7 +329,7 @@ func (p RuleProbe) probe(ctx context.Context, client dynamic.NamespaceableResour
 	}
 	defer func() {
 		// The next probe deletes a rule that remains.
-		_ = client.Delete(context.WithoutCancel(ctx), controllers.ProbeName, metav1.DeleteOptions{})
+		_ = client.Delete(context.WithoutCancel(ctx), taints.ProbeName, metav1.DeleteOptions{})
 	}()
 	return p.wait(ctx, client)
 }
@@ -352,7 +352,7 @@ func (p RuleProbe) wait(ctx context.Context, client dynamic.NamespaceableResourc
 			return false, nil
 		case <-tick.C:
 		}
-		rule, err := client.Get(ctx, controllers.ProbeName, metav1.GetOptions{})
+		rule, err := client.Get(ctx, taints.ProbeName, metav1.GetOptions{})
 		if err != nil {
 			return false, err
 		}

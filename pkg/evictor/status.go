@@ -21,9 +21,9 @@ import (
 	acbeta "k8s.io/client-go/applyconfigurations/resource/v1beta2"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/dra-steward/dra-steward/internal/controllers"
 	"github.com/dra-steward/dra-steward/internal/guard"
 	"github.com/dra-steward/dra-steward/internal/reconcile"
+	"github.com/dra-steward/dra-steward/internal/taints"
 )
 
 const (
@@ -97,7 +97,7 @@ func (s *statuses) ruleChanged(before, after *resourceapi.DeviceTaintRule) {
 	if before != nil && (after == nil || after.UID != before.UID) {
 		s.forget(before)
 	}
-	if after == nil || after.Name == controllers.ProbeName {
+	if after == nil || after.Name == taints.ProbeName {
 		return
 	}
 	s.mutex.Lock()

@@ -16,7 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
+	"github.com/dra-steward/dra-steward/internal/slicemerge"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/review"
 	"github.com/dra-steward/dra-steward/pkg/validate"
@@ -127,19 +127,19 @@ func TestObserveWritesPatches(t *testing.T) {
 		"dc.example.com/rack": {DeviceAttribute: resourceapi.DeviceAttribute{StringValue: ptr.To("r1")}}}
 	driver := &resourceapi.ResourceSlice{TypeMeta: metav1.TypeMeta{APIVersion: "resource.k8s.io/v1", Kind: "ResourceSlice"}, ObjectMeta: metav1.ObjectMeta{Name: "s"},
 		Spec: resourceapi.ResourceSliceSpec{Driver: "gpu.example.com", AllNodes: ptr.To(true), Devices: []resourceapi.Device{{Name: "gpu-0"}}}}
-	merger := func(mode materialize.Mode, patches ...*v1alpha1.ResourceSlicePatch) *materialize.Merger {
-		return materialize.NewMerger(mode, materialize.Patches{
+	merger := func(mode slicemerge.Mode, patches ...*v1alpha1.ResourceSlicePatch) *slicemerge.Merger {
+		return slicemerge.NewMerger(mode, slicemerge.Patches{
 			All: func() iter.Seq[*v1alpha1.ResourceSlicePatch] { return slices.Values(patches) }, Known: func() bool { return true }}, nil, nil, logr.Discard())
 	}
-	patched := merger(materialize.Materialize, p).Merge(t.Context(), driver, nil, time.Now(), review.AcceptableSlice).Slice
+	patched := merger(slicemerge.Materialize, p).Merge(t.Context(), driver, nil, time.Now(), review.AcceptableSlice).Slice
 	for what, tt := range map[string]struct {
-		merger *materialize.Merger
+		merger *slicemerge.Merger
 		stored *resourceapi.ResourceSlice
 	}{
-		"written":                  {merger(materialize.Materialize, p), driver},
-		"taken out with its patch": {merger(materialize.Materialize), patched},
-		"restored":                 {merger(materialize.Restore), patched},
-		"off":                      {merger(materialize.None), patched},
+		"written":                  {merger(slicemerge.Materialize, p), driver},
+		"taken out with its patch": {merger(slicemerge.Materialize), patched},
+		"restored":                 {merger(slicemerge.Restore), patched},
+		"off":                      {merger(slicemerge.None), patched},
 	} {
 		reviewer, err := review.New(v1alpha1.StewardConfiguration{Mode: v1alpha1.ModeObserve})
 		if err != nil {

@@ -24,6 +24,15 @@ func TestArrows(t *testing.T) {
 	report(t, graph.Missing(Packages))
 }
 
+// TestControllers: only the manager imports controllers; what others need is in packages that decide.
+func TestControllers(t *testing.T) {
+	for name, p := range Packages {
+		if strings.HasPrefix(name, "internal/controllers") && !slices.Equal(p.Importers, []string{"internal/manager"}) {
+			t.Errorf("%s: its Importers must be internal/manager", name)
+		}
+	}
+}
+
 func TestSources(t *testing.T) {
 	sources, err := Sources(root)
 	if err != nil {

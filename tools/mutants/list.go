@@ -131,7 +131,7 @@ func patches() []mutant {
 	const result, record = "pkg/patch/result.go", "pkg/patch/record"
 	return []mutant{
 		{name: "a value below its policy is written", file: result, old: `effect&policyViolated != 0 || isList(`, new: `isList(`, tests: record},
-		{name: "a changed class is not followed in slices", file: "internal/controllers/materialize/merger.go", old: `m.stale.Swap(false) || m.classChanged()`, new: `m.stale.Swap(false)`},
+		{name: "a changed class is not followed in slices", file: "internal/slicemerge/merger.go", old: `m.stale.Swap(false) || m.classChanged()`, new: `m.stale.Swap(false)`},
 		{name: "lists are written", file: result, old: `effect&policyViolated != 0 || isList(o.plan.entries[i].attribute)`, new: `effect&policyViolated != 0`, tests: record},
 		{name: "a list that is not written takes room", file: "pkg/patch/merge.go", old: "	if w.storable && isList(e.attribute) {\n", new: "	if false {\n", tests: record},
 		{name: "an unacceptable slice is written", file: write, old: "		refused = acceptable(slice)\n", new: "		_ = acceptable(slice)\n"},
@@ -141,7 +141,7 @@ func patches() []mutant {
 		{name: "a dropped value comes back", file: write, old: `if !d.again && d.newPublication(old) {`, new: `if false {`},
 		{name: "the second call of a write is another write", file: write, old: `if d.again = len(incoming) > 0; !d.again {`, new: `if d.again = false; !d.again {`,
 			survives: "the originals that the first call wrote decide in the same way: no history of TestHistories differs"},
-		{name: "a webhook that knew less is believed", file: "internal/controllers/materialize/pooloriginals.go", old: `case kept[name]:`, new: `case kept[name] && !has:`},
+		{name: "a webhook that knew less is believed", file: "internal/slicemerge/pooloriginals.go", old: `case kept[name]:`, new: `case kept[name] && !has:`},
 		{name: "what a slice lacks is not written", file: "internal/controllers/materialize/resyncer.go", old: `Record: v.recovered,`, new: ``},
 		{name: "a driver's own word is ours", file: write, old: `return Entry{Published: v}`, new: `return entry`},
 	}

@@ -19,7 +19,6 @@ import (
 	"github.com/dra-steward/dra-steward/internal/cli/report"
 	"github.com/dra-steward/dra-steward/internal/clusterread"
 	"github.com/dra-steward/dra-steward/internal/console"
-	"github.com/dra-steward/dra-steward/internal/controllers/devicehistory"
 	"github.com/dra-steward/dra-steward/internal/fleet"
 	"github.com/dra-steward/dra-steward/internal/guard"
 	"github.com/dra-steward/dra-steward/internal/history"
@@ -111,7 +110,7 @@ func (f *feed) options(ctx context.Context, o *options) console.Options {
 
 // history reads the record of a device.
 func (f *feed) history(ctx context.Context, device v1alpha1.DeviceName) (*history.Record, error) {
-	return devicehistory.ReadOne(ctx, f.typed.CoreV1().ConfigMaps(f.release.Namespace), devicehistory.Prefix(f.release.Controller), device, time.Now())
+	return history.ReadOne(ctx, f.typed.CoreV1().ConfigMaps(f.release.Namespace), history.ConfigMapPrefix(f.release.Controller), device, time.Now())
 }
 
 // ownObjects are objects of our own types.

@@ -15,7 +15,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/audit"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/clusterread"
-	"github.com/dra-steward/dra-steward/internal/controllers/policystatus"
+	"github.com/dra-steward/dra-steward/internal/policyoutcome"
 	"github.com/dra-steward/dra-steward/internal/report"
 )
 
@@ -65,7 +65,7 @@ func (r Reader) Policies(ctx context.Context) (report.Policies, error) {
 	}
 	p.Seen, p.Notes = seen.counters, append(seen.notes, warnings()...)
 	for _, m := range seen.maps {
-		if status, err := policystatus.Decode(m.Data); err == nil && len(status.Replicas) > 0 {
+		if status, err := policyoutcome.Decode(m.Data); err == nil && len(status.Replicas) > 0 {
 			p.Summary = status.Summary()
 		}
 	}

@@ -21,13 +21,12 @@ import (
 	"github.com/dra-steward/dra-steward/charts"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/clusterread"
-	"github.com/dra-steward/dra-steward/internal/controllers"
-	"github.com/dra-steward/dra-steward/internal/controllers/devicehistory"
-	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
 	"github.com/dra-steward/dra-steward/internal/history"
 	"github.com/dra-steward/dra-steward/internal/lease"
 	"github.com/dra-steward/dra-steward/internal/manager"
 	"github.com/dra-steward/dra-steward/internal/plural"
+	"github.com/dra-steward/dra-steward/internal/slicemerge"
+	"github.com/dra-steward/dra-steward/internal/taints"
 )
 
 // uninstall is what uninstall works with.
@@ -162,7 +161,7 @@ func (u *uninstall) cleanRules(ctx context.Context) error {
 		if !is {
 			continue
 		}
-		if u.taintRules == liftRules || rule.GetName() == controllers.ProbeName {
+		if u.taintRules == liftRules || rule.GetName() == taints.ProbeName {
 			if err = u.lift(ctx, rules, rule); err == nil {
 				u.say("devicetaintrule %s (%s), of %s: deleted", rule.GetName(), describeRule(rule), by)
 			}
@@ -251,11 +250,11 @@ func (u *uninstall) deleteRuntime(ctx context.Context) error {
 	u.progress.Say("deleting what was created at run time")
 	maps, leases := u.client.CoreV1().ConfigMaps(u.namespace), u.client.CoordinationV1().Leases(u.namespace)
 	names := append([]string{u.controller, manager.JournalName(u.controller)}, u.configMaps...)
-	for i := range materialize.RecordConfigMaps {
-		names = append(names, materialize.RecordName(manager.RecordsPrefix(u.controller), i))
+	for i := range slicemerge.RecordConfigMaps {
+		names = append(names, slicemerge.RecordName(manager.RecordsPrefix(u.controller), i))
 	}
 	for i := range history.Shards {
-		names = append(names, devicehistory.Name(devicehistory.Prefix(u.controller), i))
+		names = append(names, history.ConfigMapName(history.ConfigMapPrefix(u.controller), i))
 	}
 	for _, name := range names {
 		if err := u.delete(ctx, "configmap", name, maps.Delete, exists(maps.Get)); err != nil {

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
 	"github.com/dra-steward/dra-steward/internal/plural"
+	"github.com/dra-steward/dra-steward/internal/slicemerge"
 	"github.com/dra-steward/dra-steward/pkg/patch/record"
 )
 
@@ -53,12 +53,12 @@ func (u *uninstall) restoreSlices(ctx context.Context) error {
 	}
 	for _, name := range []string{u.webhook, u.controller} {
 		if err := u.switchPatches(ctx, name); err != nil {
-			return fmt.Errorf("cannot switch %s/%s to --patches=%s: %w", u.namespace, name, materialize.Restore, err)
+			return fmt.Errorf("cannot switch %s/%s to --patches=%s: %w", u.namespace, name, slicemerge.Restore, err)
 		}
 	}
 	if n, err = u.awaitDrivers(ctx); err != nil {
 		return fmt.Errorf("%d patched values are still in ResourceSlices, and drivers can publish %d again: restart the drivers, or check the webhook (%w). "+
-			"Webhook and controller stay at --patches=%s: to keep the release, upgrade it with its values", n.InForce, n.Waiting, err, materialize.Restore)
+			"Webhook and controller stay at --patches=%s: to keep the release, upgrade it with its values", n.InForce, n.Waiting, err, slicemerge.Restore)
 	}
 	return nil
 }
@@ -134,7 +134,7 @@ func (u *uninstall) patchesOff(ctx context.Context) (bool, error) {
 		return false, fmt.Errorf("cannot read the mode of patches: %w", err)
 	}
 	return slices.ContainsFunc(deployment.Spec.Template.Spec.Containers, func(c corev1.Container) bool {
-		return slices.Contains(c.Args, "--patches="+string(materialize.None))
+		return slices.Contains(c.Args, "--patches="+string(slicemerge.None))
 	}), nil
 }
 
@@ -155,7 +155,7 @@ func (u *uninstall) switchPatches(ctx context.Context, name string) error {
 		path := fmt.Sprintf("/spec/template/spec/containers/%d/args/%d", i, at)
 		body, err := json.Marshal([]map[string]any{
 			{"op": "test", "path": path, "value": container.Args[at]},
-			{"op": "replace", "path": path, "value": "--patches=" + string(materialize.Restore)},
+			{"op": "replace", "path": path, "value": "--patches=" + string(slicemerge.Restore)},
 		})
 		if err != nil {
 			return err
@@ -163,7 +163,7 @@ func (u *uninstall) switchPatches(ctx context.Context, name string) error {
 		if _, err := u.client.AppsV1().Deployments(u.namespace).Patch(ctx, name, types.JSONPatchType, body, metav1.PatchOptions{}); err != nil {
 			return err
 		}
-		u.say("deployment %s/%s: switched to --patches=%s", u.namespace, name, materialize.Restore)
+		u.say("deployment %s/%s: switched to --patches=%s", u.namespace, name, slicemerge.Restore)
 	}
 	return nil
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
-	"github.com/dra-steward/dra-steward/internal/controllers"
 	"github.com/dra-steward/dra-steward/internal/drain"
 	"github.com/dra-steward/dra-steward/internal/taints"
 )
@@ -149,7 +148,7 @@ func (u *uninstall) confirm(streams cmdutil.Streams) error {
 func ours(rule *unstructured.Unstructured) (by string, is bool) {
 	labels := rule.GetLabels()
 	switch {
-	case rule.GetName() == controllers.ProbeName:
+	case rule.GetName() == taints.ProbeName:
 		return "a probe of the controller", true
 	case labels[drain.DrainLabel] != "":
 		return "DeviceDrain " + labels[drain.DrainLabel], true

@@ -144,7 +144,7 @@ func (w *world) release(name string) {
 // lines are what the stored history of a device says.
 func (w *world) lines(pool, device string) (all []string) {
 	w.Helper()
-	store, found, err := devicehistory.Read(w.Context(), w.client.CoreV1().ConfigMaps("dra-steward"), "a-history", time.Now())
+	store, found, err := history.Read(w.Context(), w.client.CoreV1().ConfigMaps("dra-steward"), "a-history", time.Now())
 	if err != nil || found == 0 {
 		w.Fatal(found, err)
 	}
@@ -254,7 +254,7 @@ func TestOthers(t *testing.T) {
 		maps := w.client.CoreV1().ConfigMaps("dra-steward")
 		replace := func(data []byte) {
 			t.Helper()
-			object, err := maps.Get(t.Context(), devicehistory.Name("a-history", shard), metav1.GetOptions{})
+			object, err := maps.Get(t.Context(), history.ConfigMapName("a-history", shard), metav1.GetOptions{})
 			w.do(nil, err)
 			object = object.DeepCopy()
 			object.BinaryData = map[string][]byte{"history.json.gz": data}
@@ -278,7 +278,7 @@ func TestOthers(t *testing.T) {
 		w.publish("node-1", 8, 1)
 		wait(30 * time.Second)
 		w.expect("node-1", "taint example.com/xid=79:NoSchedule added", "taint example.com/xid=79:NoSchedule removed", "taint example.com/xid=79:NoSchedule added")
-		w.do(nil, maps.Delete(t.Context(), devicehistory.Name("a-history", shard), metav1.DeleteOptions{}))
+		w.do(nil, maps.Delete(t.Context(), history.ConfigMapName("a-history", shard), metav1.DeleteOptions{}))
 		wait(12 * time.Minute)
 		w.expect("node-1", "taint example.com/xid=79:NoSchedule added", "taint example.com/xid=79:NoSchedule removed", "taint example.com/xid=79:NoSchedule added")
 		w.stop()

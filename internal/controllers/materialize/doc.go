@@ -1,5 +1,4 @@
-// Package materialize lets the webhook and the controller write ResourceSlicePatches into
-// ResourceSlices ([materialize] decides what): a [Merger] at admission, and a [Resyncer]
-// that writes, without a change, the slices that are not as they should be, so that
-// admission merges them again.
+// Package materialize lets the controller write, without a change, the slices that are not as
+// ResourceSlicePatches want them ([Resyncer]), so that admission merges them again (package slicemerge), and
+// stores what drivers had published ([Recorder]).
 package materialize

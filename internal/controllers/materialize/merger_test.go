@@ -23,6 +23,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
+	"github.com/dra-steward/dra-steward/internal/slicemerge"
 	"github.com/dra-steward/dra-steward/pkg/mutate"
 	"github.com/dra-steward/dra-steward/pkg/patch/record"
 	"github.com/dra-steward/dra-steward/pkg/review"
@@ -66,12 +67,12 @@ func TestMerger(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	known := false
 	patches := []*v1alpha1.ResourceSlicePatch{rackPatch("p", "r1", "")}
-	source := materialize.Patches{
+	source := slicemerge.Patches{
 		All:   func() iter.Seq[*v1alpha1.ResourceSlicePatch] { return slices.Values(patches) },
 		Known: func() bool { return known }, Class: func(string) *resourceapi.DeviceClass { return nil },
 	}
-	pools := &materialize.PoolOriginals{}
-	m := materialize.NewMerger(materialize.Materialize, source, pools, nil, logr.Discard())
+	pools := &slicemerge.PoolOriginals{}
+	m := slicemerge.NewMerger(slicemerge.Materialize, source, pools, nil, logr.Discard())
 	driver := slice("s", "a", 1, 1)
 	driver.Spec.Devices[0].Attributes["dc.example.com/rack"] = resourceapi.DeviceAttribute{StringValue: ptr.To("own")}
 	if got := m.Merge(context.Background(), driver, nil, now, accept); got.Slice.Annotations[record.Annotation] != "" || rack(got.Slice) != "own" {
@@ -95,14 +96,14 @@ func TestMerger(t *testing.T) {
 	if got := m.Merge(context.Background(), again, nil, now, accept); rack(got.Slice) != "own" {
 		t.Errorf("a slice that the driver creates again: %s", rack(got.Slice))
 	}
-	none := materialize.NewMerger(materialize.None, materialize.Patches{}, nil, nil, logr.Discard())
+	none := slicemerge.NewMerger(slicemerge.None, slicemerge.Patches{}, nil, nil, logr.Discard())
 	if got := none.Merge(context.Background(), stored, stored, now, accept); rack(got.Slice) != "own" {
 		t.Errorf("switched off: %s", rack(got.Slice))
 	}
 	if got := none.Merge(context.Background(), driver, driver, now, accept); got.Slice != driver {
 		t.Error("a slice without anything of ours is changed")
 	}
-	for mode, good := range map[materialize.Mode]bool{"": true, "none": true, "restore": true, "scheduler": false} {
+	for mode, good := range map[slicemerge.Mode]bool{"": true, "none": true, "restore": true, "scheduler": false} {
 		if (mode.Validate() == nil) != good {
 			t.Errorf("mode %q", mode)
 		}
@@ -113,7 +114,7 @@ func TestMerger(t *testing.T) {
 // have. The value in force is left out, and the driver can publish.
 func TestKeepsWhatFits(t *testing.T) {
 	known := true
-	m := materialize.NewMerger(materialize.Materialize, materialize.Patches{
+	m := slicemerge.NewMerger(slicemerge.Materialize, slicemerge.Patches{
 		All: func() iter.Seq[*v1alpha1.ResourceSlicePatch] {
 			return slices.Values([]*v1alpha1.ResourceSlicePatch{rackPatch("p", "r1", "")})
 		},
@@ -134,7 +135,7 @@ func TestKeepsWhatFits(t *testing.T) {
 // change of the patch, or a slice of that name of another driver.
 func TestMergerRemembers(t *testing.T) {
 	patches := []*v1alpha1.ResourceSlicePatch{rackPatch("p", "r1", `device.attributes["gpu.example.com"].attribute_0 == "one"`)}
-	m := materialize.NewMerger(materialize.Materialize, materialize.Patches{
+	m := slicemerge.NewMerger(slicemerge.Materialize, slicemerge.Patches{
 		All: func() iter.Seq[*v1alpha1.ResourceSlicePatch] { return slices.Values(patches) }, Known: func() bool { return true },
 	}, nil, nil, logr.Discard())
 	of := func(value, driver string) string {
@@ -164,7 +165,7 @@ func TestMergerFollowsClasses(t *testing.T) {
 	class, byClass := "c", rackPatch("p", "r1", "")
 	byClass.Spec.Devices.Filter = &v1alpha1.DevicePatchFilter{DeviceClassName: &class}
 	var now *resourceapi.DeviceClass
-	m := materialize.NewMerger(materialize.Materialize, materialize.Patches{
+	m := slicemerge.NewMerger(slicemerge.Materialize, slicemerge.Patches{
 		All: func() iter.Seq[*v1alpha1.ResourceSlicePatch] {
 			return slices.Values([]*v1alpha1.ResourceSlicePatch{byClass})
 		},
@@ -219,7 +220,7 @@ func TestResyncer(t *testing.T) {
 			return slices.Clone(calls)
 		}
 		start := time.Now()
-		resyncer := materialize.NewResyncer(materialize.ResyncOptions{View: v, Mode: materialize.Materialize, PoolsPerSecond: 1, Touch: func(_ context.Context, touch materialize.Touch) error {
+		resyncer := materialize.NewResyncer(materialize.ResyncOptions{View: v, Mode: slicemerge.Materialize, PoolsPerSecond: 1, Touch: func(_ context.Context, touch materialize.Touch) error {
 			mutex.Lock()
 			defer mutex.Unlock()
 			calls = append(calls, fmt.Sprintf("%s at %s", touch.Slice, time.Since(start)))
@@ -238,7 +239,7 @@ func TestResyncer(t *testing.T) {
 		if n := len(touched()); n > 3*20 {
 			t.Errorf("%d touches in 10 minutes that do not help", n)
 		}
-		merger := materialize.NewMerger(materialize.Materialize, materialize.Patches{
+		merger := slicemerge.NewMerger(slicemerge.Materialize, slicemerge.Patches{
 			All: func() iter.Seq[*v1alpha1.ResourceSlicePatch] { return slices.Values([]*v1alpha1.ResourceSlicePatch{p}) }, Known: func() bool { return true },
 		}, nil, nil, logr.Discard())
 		for i, object := range objects {
@@ -266,7 +267,7 @@ func TestPartOfAPool(t *testing.T) {
 		p, first, second := rackPatch("p", "r1", ""), slice("a-0", "a", 1, 1), slice("a-1", "a", 1, 1)
 		v := viewOf(p, first, second)
 		calls := 0
-		resyncer := materialize.NewResyncer(materialize.ResyncOptions{View: v, Mode: materialize.Materialize,
+		resyncer := materialize.NewResyncer(materialize.ResyncOptions{View: v, Mode: slicemerge.Materialize,
 			Touch: func(context.Context, materialize.Touch) error { calls++; return nil }})
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { _ = resyncer.Run(ctx) }()
@@ -287,7 +288,7 @@ func TestPartOfAPool(t *testing.T) {
 }
 
 // stateOf is what a resyncer finds before it touches anything.
-func stateOf(t *testing.T, mode materialize.Mode, objects ...any) *materialize.State {
+func stateOf(t *testing.T, mode slicemerge.Mode, objects ...any) *materialize.State {
 	resyncer := materialize.NewResyncer(materialize.ResyncOptions{View: viewOf(objects...), Mode: mode,
 		Touch: func(context.Context, materialize.Touch) error { return nil }})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -311,7 +312,7 @@ func TestStateOfLists(t *testing.T) {
 			if merged {
 				stored = merging(nil, lists, some).Merge(context.Background(), stored, nil, time.Now(), accept).Slice
 			}
-			state := stateOf(t, materialize.Materialize, lists, some, stored)
+			state := stateOf(t, slicemerge.Materialize, lists, some, stored)
 			for name, values := range map[string]int{"lists": 0, "some": 2} {
 				if got := state.Patch(name); got.Values != values || got.Blocked != 2 {
 					t.Errorf("merged is %t: of %s, %d values are to be written and %d left out, want %d and 2", merged, name, got.Values, got.Blocked, values)
@@ -336,7 +337,7 @@ func TestStateStays(t *testing.T) {
 			for i := range 4 {
 				objects = append(objects, slice(fmt.Sprint("s-", i), fmt.Sprint("pool-", i), i+1, 1))
 			}
-			resyncer := materialize.NewResyncer(materialize.ResyncOptions{View: viewOf(objects...), Mode: materialize.Materialize,
+			resyncer := materialize.NewResyncer(materialize.ResyncOptions{View: viewOf(objects...), Mode: slicemerge.Materialize,
 				Touch: func(context.Context, materialize.Touch) error { return nil },
 				Acceptable: func(slice, _ *resourceapi.ResourceSlice) error {
 					if want.Refused == 0 {
@@ -361,8 +362,8 @@ func TestStateStays(t *testing.T) {
 // TestStateOfRestore: in mode restore, and after the filter of a patch has changed, slices still have what they
 // should not have.
 func TestStateOfRestore(t *testing.T) {
-	for mode, p := range map[materialize.Mode]*v1alpha1.ResourceSlicePatch{
-		materialize.Restore: rackPatch("p", "r1", ""), materialize.Materialize: rackPatch("p", "r1", "false"),
+	for mode, p := range map[slicemerge.Mode]*v1alpha1.ResourceSlicePatch{
+		slicemerge.Restore: rackPatch("p", "r1", ""), slicemerge.Materialize: rackPatch("p", "r1", "false"),
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			stored := merging(nil, rackPatch("p", "r1", "")).Merge(context.Background(), slice("s", "a", 1, 1), nil, time.Now(), accept).Slice
@@ -376,12 +377,12 @@ func TestStateOfRestore(t *testing.T) {
 // TestElsewhere: nothing is touched while a scheduler applies patches, also not when that
 // cannot be asked any more; a restore is not kept from its work.
 func TestElsewhere(t *testing.T) {
-	for _, mode := range []materialize.Mode{materialize.Materialize, materialize.Restore} {
+	for _, mode := range []slicemerge.Mode{slicemerge.Materialize, slicemerge.Restore} {
 		synctest.Test(t, func(t *testing.T) {
 			stored := slice("s", "a", 1, 1)
 			p := rackPatch("p", "r1", "")
-			if mode == materialize.Restore { // a slice that still has a value of ours
-				merger := materialize.NewMerger(materialize.Materialize, materialize.Patches{
+			if mode == slicemerge.Restore { // a slice that still has a value of ours
+				merger := slicemerge.NewMerger(slicemerge.Materialize, slicemerge.Patches{
 					All: func() iter.Seq[*v1alpha1.ResourceSlicePatch] { return slices.Values([]*v1alpha1.ResourceSlicePatch{p}) }, Known: func() bool { return true },
 				}, nil, nil, logr.Discard())
 				stored = merger.Merge(context.Background(), stored, nil, time.Now(), accept).Slice
@@ -406,7 +407,7 @@ func TestElsewhere(t *testing.T) {
 			<-time.After(10 * time.Second)
 			synctest.Wait()
 			mutex.Lock()
-			if state := resyncer.State(); mode == materialize.Materialize && (touches > 0 || state.Patch("p").Elsewhere == "" || state.Patch("q").Elsewhere == "") {
+			if state := resyncer.State(); mode == slicemerge.Materialize && (touches > 0 || state.Patch("p").Elsewhere == "" || state.Patch("q").Elsewhere == "") {
 				t.Errorf("%d touches, %+v", touches, state)
 			}
 			mutex.Unlock()
@@ -428,7 +429,7 @@ func TestElsewhere(t *testing.T) {
 // merged slice would be denied for is not merged, what draws a warning is.
 func TestDenied(t *testing.T) {
 	patches := []*v1alpha1.ResourceSlicePatch{rackPatch("p", "r1", "")}
-	merger := materialize.NewMerger(materialize.Materialize, materialize.Patches{
+	merger := slicemerge.NewMerger(slicemerge.Materialize, slicemerge.Patches{
 		All: func() iter.Seq[*v1alpha1.ResourceSlicePatch] { return slices.Values(patches) }, Known: func() bool { return true },
 	}, nil, nil, logr.Discard())
 	for name, tt := range map[string]struct {
@@ -520,7 +521,7 @@ func BenchmarkWebhook(b *testing.B) {
 			for i := range n {
 				all = append(all, rackPatch(fmt.Sprint("p-", i), "r", fmt.Sprintf(`device.attributes["gpu.example.com"].attribute_1 != "%d"`, i)))
 			}
-			merger := materialize.NewMerger(materialize.Materialize, materialize.Patches{
+			merger := slicemerge.NewMerger(slicemerge.Materialize, slicemerge.Patches{
 				All: func() iter.Seq[*v1alpha1.ResourceSlicePatch] { return slices.Values(all) }, Known: func() bool { return true },
 			}, nil, nil, logr.Discard())
 			reviewer.Slices = merger

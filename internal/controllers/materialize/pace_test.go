@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
+	"github.com/dra-steward/dra-steward/internal/slicemerge"
 )
 
 // TestPace: 5,000 pools take less than two minutes while the API server answers in 50 ms,
@@ -32,7 +33,7 @@ func TestPace(t *testing.T) {
 				}
 				var mutex sync.Mutex // guards what follows
 				touched, now, atOnce := map[string]bool{}, 0, 0
-				resyncer := materialize.NewResyncer(materialize.ResyncOptions{View: viewOf(objects...), Mode: materialize.Materialize, Touch: func(_ context.Context, touch materialize.Touch) error {
+				resyncer := materialize.NewResyncer(materialize.ResyncOptions{View: viewOf(objects...), Mode: slicemerge.Materialize, Touch: func(_ context.Context, touch materialize.Touch) error {
 					mutex.Lock()
 					touched[touch.Slice] = true
 					now++

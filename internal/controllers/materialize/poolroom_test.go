@@ -11,7 +11,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
+	"github.com/dra-steward/dra-steward/internal/slicemerge"
 	"github.com/dra-steward/dra-steward/pkg/patch/record"
 )
 
@@ -59,8 +59,8 @@ func TestMemoryOfPools(t *testing.T) {
 			if testing.Short() && name != "of one node" {
 				t.Skip("merges 100 pools with forged records, which takes seconds; make test and .ci/run run it")
 			}
-			pools, now, before := &materialize.PoolOriginals{}, time.Now(), heap()
-			merged := materialize.NewMerger(materialize.None, materialize.Patches{}, pools, nil, logr.Discard()).Merge(context.Background(), forged(t), nil, now, accept)
+			pools, now, before := &slicemerge.PoolOriginals{}, time.Now(), heap()
+			merged := slicemerge.NewMerger(slicemerge.None, slicemerge.Patches{}, pools, nil, logr.Discard()).Merge(context.Background(), forged(t), nil, now, accept)
 			if merged.Refused != nil {
 				t.Fatalf("the driver cannot publish: %v", merged.Refused)
 			}
@@ -78,7 +78,7 @@ func TestMemoryOfPools(t *testing.T) {
 			}
 			honest := merging(nil, rackPatch("p", "r1", "")).Merge(context.Background(), own(slice("s", "a", 1, 1), "own"), nil, now, accept).Slice
 			honest.Spec.AllNodes, honest.Spec.NodeName = nil, ptr.To("other")
-			if pools.Learn(honest, now); len(pools.Of(materialize.PoolOf(honest))) == 0 {
+			if pools.Learn(honest, now); len(pools.Of(slicemerge.PoolOf(honest))) == 0 {
 				t.Error("a pool of another node is forgotten")
 			}
 		})
@@ -97,7 +97,7 @@ func heap() int64 {
 // each of another text, all of which patches remove for as many others. So are 10,000 pools of 8 devices
 // with 8 patched values each.
 func TestRoomForPools(t *testing.T) {
-	now, pools := time.Now(), &materialize.PoolOriginals{}
+	now, pools := time.Now(), &slicemerge.PoolOriginals{}
 	text := func(format string, values ...any) record.Value {
 		return record.Value{Attribute: &resourceapi.DeviceAttribute{StringValue: ptr.To(fmt.Sprintf(format, values...))}}
 	}
@@ -126,7 +126,7 @@ func TestRoomForPools(t *testing.T) {
 		small.Spec.NodeName = ptr.To(fmt.Sprint("node-", i))
 		pools.Learn(small, now)
 	}
-	for _, pool := range []materialize.Pool{{small.Spec.Driver, "a", "node"}, {small.Spec.Driver, "b", "node"}, materialize.PoolOf(small)} {
+	for _, pool := range []slicemerge.Pool{{Driver: small.Spec.Driver, Name: "a", Node: "node"}, {Driver: small.Spec.Driver, Name: "b", Node: "node"}, slicemerge.PoolOf(small)} {
 		if len(pools.Of(pool)) == 0 {
 			t.Errorf("pool %s is not remembered", pool.Name)
 		}

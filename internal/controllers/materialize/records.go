@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"slices"
@@ -15,80 +14,33 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 
+	"github.com/dra-steward/dra-steward/internal/slicemerge"
 	"github.com/dra-steward/dra-steward/pkg/patch/record"
 )
 
-// Records are kept in so many ConfigMaps, whose names are known beforehand, so that rights
-// can name them.
-const RecordConfigMaps = 8
-
 const (
-	// recordKey is where a ConfigMap has its records.
-	recordKey = "records.json.gz"
 	// maxRecordBytes leaves room for the rest of a ConfigMap, which has 1 MiB at most.
 	maxRecordBytes = 960 << 10
 	// recordPause is the least time between two writes of a ConfigMap.
 	recordPause = 5 * time.Second
 )
 
-// RecordName is the name of one of the ConfigMaps, from 0 on.
-func RecordName(prefix string, number int) string { return fmt.Sprintf("%s-%d", prefix, number) }
-
-func readRecords(ctx context.Context, client coreclient.ConfigMapInterface, name string) ([]byte, error) {
-	object, err := client.Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("recorded values of drivers: %w", err)
-	}
-	return object.BinaryData[recordKey], nil
-}
-
-// loadTimeout is the timeout of a reader of records.
-const loadTimeout = 10 * time.Second
-
-// Load reads what a [Recorder] has written, as far as it can: an error is about the rest. It
-// needs the verb get, by name.
-func (l *PoolOriginals) Load(ctx context.Context, client coreclient.ConfigMapInterface, prefix string, view View) error {
-	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
-	defer cancel()
-	var errs []error
-	for i := range RecordConfigMaps {
-		var data []byte
-		err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
-			read, err := readRecords(ctx, client, RecordName(prefix, i))
-			if data = read; apierrors.IsForbidden(err) {
-				return false, err
-			}
-			return err == nil, nil
-		})
-		records, unreadable := record.DecodeRecords(data)
-		l.Seed(records, view.Snapshot().StoredSlices(), time.Now())
-		if err = errors.Join(err, unreadable); err != nil {
-			errs = append(errs, fmt.Errorf("ConfigMap %s: %w", RecordName(prefix, i), err))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// A Recorder writes down what [Originals] know and a driver may still get wrong, for when no
+// A Recorder writes down what [slicemerge.PoolOriginals] know and a driver may still get wrong, for when no
 // process that remembers it runs. One of them works at a time.
 type Recorder struct {
 	Client coreclient.ConfigMapInterface
 	// Prefix is that of the names of the ConfigMaps.
 	Prefix        string
-	PoolOriginals *PoolOriginals
-	View          View
+	PoolOriginals *slicemerge.PoolOriginals
+	View          slicemerge.View
 	Metrics       *ResyncMetrics
 	Logger        logr.Logger
 
-	shards [RecordConfigMaps]shard
+	shards [slicemerge.RecordConfigMaps]shard
 	// parts are those of them that have the parts of a pool.
-	parts map[Pool][]int
+	parts map[slicemerge.Pool][]int
 }
 
 // A shard is one of the ConfigMaps.
@@ -132,8 +84,8 @@ func (r *Recorder) Run(ctx context.Context) error {
 // begin reads what is stored.
 func (r *Recorder) begin(ctx context.Context, now time.Time) bool {
 	for i := range r.shards {
-		name := RecordName(r.Prefix, i)
-		data, err := readRecords(ctx, r.Client, name)
+		name := slicemerge.RecordName(r.Prefix, i)
+		data, err := slicemerge.ReadRecords(ctx, r.Client, name)
 		if err != nil {
 			r.report(ctx, err, name)
 			return false
@@ -145,7 +97,7 @@ func (r *Recorder) begin(ctx context.Context, now time.Time) bool {
 		r.shards[i] = shard{stored: data, due: true}
 		r.PoolOriginals.Seed(records, r.View.Snapshot().StoredSlices(), now)
 	}
-	_, known := r.PoolOriginals.take()
+	_, known := r.PoolOriginals.Take()
 	for pool, originals := range known {
 		r.mark(pool, originals)
 	}
@@ -159,17 +111,17 @@ func (r *Recorder) report(ctx context.Context, err error, name string) {
 }
 
 // shardOf is the ConfigMap that has a part of a pool.
-func shardOf(pool Pool, part int) int {
+func shardOf(pool slicemerge.Pool, part int) int {
 	h := fnv.New32a()
 	fmt.Fprintf(h, "%s/%s/%d", pool.Driver, pool.Name, part)
-	return int(h.Sum32() % RecordConfigMaps)
+	return int(h.Sum32() % slicemerge.RecordConfigMaps)
 }
 
 // mark notes where a pool that has changed is kept from now on; what is there, and was, is due.
-func (r *Recorder) mark(pool Pool, originals record.Originals) {
+func (r *Recorder) mark(pool slicemerge.Pool, originals record.Originals) {
 	before := r.parts[pool]
 	if delete(r.parts, pool); r.parts == nil {
-		r.parts = map[Pool][]int{}
+		r.parts = map[slicemerge.Pool][]int{}
 	}
 	var parts []int
 	for part := range originals.Lasting().Records(pool.Driver, pool.Name, pool.Node) {
@@ -185,11 +137,11 @@ func (r *Recorder) mark(pool Pool, originals record.Originals) {
 
 // reconcile writes the ConfigMaps that are due.
 func (r *Recorder) reconcile(ctx context.Context, now time.Time) {
-	changed, all := r.PoolOriginals.take()
+	changed, all := r.PoolOriginals.Take()
 	for pool := range changed {
 		r.mark(pool, all[pool])
 	}
-	var records [RecordConfigMaps][]record.Record
+	var records [slicemerge.RecordConfigMaps][]record.Record
 	due := func(at int) bool { return r.shards[at].due && !now.Before(r.shards[at].next) }
 	for pool, parts := range r.parts {
 		if !slices.ContainsFunc(parts, due) {
@@ -204,7 +156,7 @@ func (r *Recorder) reconcile(ctx context.Context, now time.Time) {
 	left := 0
 	for i := range r.shards {
 		if due(i) {
-			r.shards[i].write(ctx, r, RecordName(r.Prefix, i), records[i], now)
+			r.shards[i].write(ctx, r, slicemerge.RecordName(r.Prefix, i), records[i], now)
 		}
 		left += r.shards[i].left
 	}
@@ -240,7 +192,7 @@ func (r *Recorder) store(ctx context.Context, name string, data []byte) error {
 		ObjectMeta: metav1.ObjectMeta{Name: name,
 			Labels:      map[string]string{"app.kubernetes.io/managed-by": FieldManager},
 			Annotations: map[string]string{"dra-steward.io/about": "Original values of devices whose values ResourceSlicePatches have changed in ResourceSlices. Used when the slice does not exist any more."}},
-		BinaryData: map[string][]byte{recordKey: data},
+		BinaryData: map[string][]byte{slicemerge.RecordKey: data},
 	}
 	body, err := json.Marshal(map[string]any{"binaryData": object.BinaryData})
 	if err != nil {

@@ -26,13 +26,14 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
+	"github.com/dra-steward/dra-steward/internal/slicemerge"
 	"github.com/dra-steward/dra-steward/pkg/patch/record"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 )
 
 // merging is a merger of these patches.
-func merging(pools *materialize.PoolOriginals, patches ...*v1alpha1.ResourceSlicePatch) *materialize.Merger {
-	return materialize.NewMerger(materialize.Materialize, materialize.Patches{
+func merging(pools *slicemerge.PoolOriginals, patches ...*v1alpha1.ResourceSlicePatch) *slicemerge.Merger {
+	return slicemerge.NewMerger(slicemerge.Materialize, slicemerge.Patches{
 		All: func() iter.Seq[*v1alpha1.ResourceSlicePatch] { return slices.Values(patches) }, Known: func() bool { return true },
 		Class: func(string) *resourceapi.DeviceClass { return nil },
 	}, pools, nil, logr.Discard())
@@ -66,8 +67,8 @@ func TestRecorder(t *testing.T) {
 		client := fake.NewClientset()
 		stored := merging(nil, rackPatch("p", "r1", "")).Merge(context.Background(), own(slice("s", "a", 200, 1), "own"), nil, time.Now(), accept).Slice
 		v := viewOf(stored)
-		start := func() (pools *materialize.PoolOriginals, stop func()) {
-			pools = &materialize.PoolOriginals{}
+		start := func() (pools *slicemerge.PoolOriginals, stop func()) {
+			pools = &slicemerge.PoolOriginals{}
 			ctx, cancel := context.WithCancel(t.Context())
 			for s := range v.Snapshot().StoredSlices() {
 				pools.Learn(s, time.Now())
@@ -89,7 +90,7 @@ func TestRecorder(t *testing.T) {
 		// runs
 		again := own(slice("t", "a", 200, 1), "r1")
 		v.snapshot.Store(tracker.Merge(again))
-		webhook := &materialize.PoolOriginals{}
+		webhook := &slicemerge.PoolOriginals{}
 		if err := webhook.Load(t.Context(), client.CoreV1().ConfigMaps("ours"), "records", v); err != nil {
 			t.Fatal(err)
 		}
@@ -141,11 +142,11 @@ func TestOtherNode(t *testing.T) {
 		}
 		patched := merging(nil, rackPatch("p", "r1", "")).Merge(context.Background(), publish("node-a", "own"), nil, time.Now(), accept).Slice
 		v := viewOf(patched, publish("node-b", "r1"))
-		pools, client := &materialize.PoolOriginals{}, fake.NewClientset()
+		pools, client := &slicemerge.PoolOriginals{}, fake.NewClientset()
 		for s := range v.Snapshot().StoredSlices() {
 			pools.Learn(s, time.Now())
 		}
-		check := func(when string, pools *materialize.PoolOriginals) {
+		check := func(when string, pools *slicemerge.PoolOriginals) {
 			for node, want := range map[string]string{"node-a": "own", "node-b": "r1"} {
 				if got := rack(merging(pools).Merge(context.Background(), publish(node, "r1"), nil, time.Now(), accept).Slice); got != want {
 					t.Errorf("%s: %s publishes %q, want %q", when, node, got, want)
@@ -155,7 +156,7 @@ func TestOtherNode(t *testing.T) {
 		check("first", pools)
 
 		ctx, cancel := context.WithCancel(t.Context())
-		resyncer := materialize.NewResyncer(materialize.ResyncOptions{View: v, Mode: materialize.Materialize, PoolOriginals: pools,
+		resyncer := materialize.NewResyncer(materialize.ResyncOptions{View: v, Mode: slicemerge.Materialize, PoolOriginals: pools,
 			Touch: func(_ context.Context, touch materialize.Touch) error {
 				if touch.Slice == "node-b" {
 					t.Errorf("the slice of the other node is written: %+v", touch)
@@ -168,7 +169,7 @@ func TestOtherNode(t *testing.T) {
 		<-time.After(30 * time.Second)
 		cancel()
 		synctest.Wait()
-		restarted := &materialize.PoolOriginals{}
+		restarted := &slicemerge.PoolOriginals{}
 		if err := restarted.Load(t.Context(), client.CoreV1().ConfigMaps("ours"), "records", v); err != nil {
 			t.Fatal(err)
 		}
@@ -203,7 +204,7 @@ func TestRecorderForgets(t *testing.T) {
 
 // forgets checks that a number of ConfigMaps is left after a change of the slice; nil is none.
 func forgets(t *testing.T, change func(*resourceapi.ResourceSlice), want int) {
-	client, pools := fake.NewClientset(), &materialize.PoolOriginals{}
+	client, pools := fake.NewClientset(), &slicemerge.PoolOriginals{}
 	first := slice("s", "a", 2, 1)
 	patch := rackPatch("p", "r1", "")
 	patch.Spec.Devices.Filter = &v1alpha1.DevicePatchFilter{Device: ptr.To(first.Spec.Devices[0].Name)}
@@ -273,7 +274,7 @@ func TestRecorderFaults(t *testing.T) {
 			return false, nil, nil
 		})
 		random := rand.New(rand.NewPCG(1, 2))
-		pools := &materialize.PoolOriginals{}
+		pools := &slicemerge.PoolOriginals{}
 		// none of it can be compressed, and all of it is one part
 		originals := record.Originals{}
 		for range 120 {
@@ -333,7 +334,7 @@ func TestRecordNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := fmt.Sprintf("range $number := until %d -", materialize.RecordConfigMaps); !strings.Contains(string(chart), want) {
+	if want := fmt.Sprintf("range $number := until %d -", slicemerge.RecordConfigMaps); !strings.Contains(string(chart), want) {
 		t.Errorf("the chart does not say %q", want)
 	}
 }
@@ -356,7 +357,7 @@ func TestLoadFaults(t *testing.T) {
 			}
 			return false, nil, nil
 		})
-		pools := &materialize.PoolOriginals{}
+		pools := &slicemerge.PoolOriginals{}
 		before := time.Now()
 		err = pools.Load(t.Context(), client.CoreV1().ConfigMaps("ours"), "records", viewOf())
 		if err == nil || !strings.Contains(err.Error(), "records-0") || !strings.Contains(err.Error(), "records-2") || time.Since(before) > time.Minute {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
+	"github.com/dra-steward/dra-steward/internal/slicemerge"
 	"github.com/dra-steward/dra-steward/pkg/patch/record"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 )
@@ -42,7 +43,7 @@ func TestRecovers(t *testing.T) {
 // value of another device. The controller does not take that for a value that a webhook has forgotten.
 func TestRecoversNothingNew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, pools := rackPatch("p", "r1", ""), &materialize.PoolOriginals{}
+		p, pools := rackPatch("p", "r1", ""), &slicemerge.PoolOriginals{}
 		webhook := merging(nil, p)
 		stored := webhook.Merge(context.Background(), own(slice("s", "a", 2, 1), "own"), nil, time.Now(), accept).Slice
 		pools.Learn(stored, time.Now())
@@ -52,7 +53,7 @@ func TestRecoversNothingNew(t *testing.T) {
 		next.Spec.Devices[1].Attributes["attribute_0"] = resourceapi.DeviceAttribute{StringValue: ptr.To("another")}
 		stored = webhook.Merge(context.Background(), next, stored, time.Now(), accept).Slice
 		pools.Learn(stored, time.Now())
-		resyncer := materialize.NewResyncer(materialize.ResyncOptions{View: viewOf(stored, p), Mode: materialize.Materialize, PoolOriginals: pools,
+		resyncer := materialize.NewResyncer(materialize.ResyncOptions{View: viewOf(stored, p), Mode: slicemerge.Materialize, PoolOriginals: pools,
 			Touch: func(_ context.Context, touch materialize.Touch) error {
 				t.Errorf("touched: %+v", touch)
 				return nil
@@ -84,12 +85,12 @@ func (r recovery) test(t *testing.T) {
 			patches = append(patches, rackPatch("p", value, ""))
 		}
 	}
-	webhook := func(pools *materialize.PoolOriginals) *materialize.Merger {
-		return materialize.NewMerger(materialize.Materialize, materialize.Patches{
+	webhook := func(pools *slicemerge.PoolOriginals) *slicemerge.Merger {
+		return slicemerge.NewMerger(slicemerge.Materialize, slicemerge.Patches{
 			All: func() iter.Seq[*v1alpha1.ResourceSlicePatch] { return slices.Values(patches) }, Known: func() bool { return true },
 		}, pools, nil, logr.Discard())
 	}
-	controller, copied := &materialize.PoolOriginals{}, &materialize.PoolOriginals{}
+	controller, copied := &slicemerge.PoolOriginals{}, &slicemerge.PoolOriginals{}
 	published := slice("s", "a", 1, 1)
 	var stored *resourceapi.ResourceSlice
 	for i, value := range r.values {
@@ -120,7 +121,7 @@ func (r recovery) test(t *testing.T) {
 		v.snapshot.Store(tracker.Merge(objects...))
 	}
 	show()
-	resyncer := materialize.NewResyncer(materialize.ResyncOptions{View: v, Mode: materialize.Materialize, PoolOriginals: controller,
+	resyncer := materialize.NewResyncer(materialize.ResyncOptions{View: v, Mode: slicemerge.Materialize, PoolOriginals: controller,
 		Touch: func(_ context.Context, touch materialize.Touch) error {
 			mutex.Lock()
 			defer mutex.Unlock()

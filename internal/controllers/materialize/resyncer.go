@@ -13,18 +13,12 @@ import (
 	"golang.org/x/time/rate"
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/tools/cache"
 
+	"github.com/dra-steward/dra-steward/internal/slicemerge"
 	"github.com/dra-steward/dra-steward/pkg/patch"
 	"github.com/dra-steward/dra-steward/pkg/patch/record"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 )
-
-// A View is what a [tracker.Tracker] shows.
-type View interface {
-	Snapshot() *tracker.Snapshot
-	HasSyncedChecker() cache.DoneChecker
-}
 
 // The defaults of [ResyncOptions], and the pace of touches.
 const (
@@ -37,9 +31,9 @@ const (
 
 // ResyncOptions configure a [Resyncer].
 type ResyncOptions struct {
-	View View
+	View slicemerge.View
 	// Mode is Materialize or Restore.
-	Mode Mode
+	Mode slicemerge.Mode
 	// Touch sends a touch.
 	Touch func(ctx context.Context, touch Touch) error
 	// Acceptable says why an API server would refuse a merged slice; nil refuses none.
@@ -48,7 +42,7 @@ type ResyncOptions struct {
 	// touched then. It may be nil.
 	Elsewhere func(ctx context.Context, now time.Time) (string, error)
 	// Originals may be nil.
-	PoolOriginals *PoolOriginals
+	PoolOriginals *slicemerge.PoolOriginals
 	// Interval is how often the view is looked at, DefaultInterval if zero.
 	Interval time.Duration
 	// Delay is how long a slice differs before it is touched, DefaultDelay if zero: the
@@ -70,7 +64,7 @@ type Resyncer struct {
 	limiter  *rate.Limiter
 	window   window
 	verdicts map[string]*verdict
-	pauses   map[Pool]pause
+	pauses   map[slicemerge.Pool]pause
 	state    atomic.Pointer[State]
 	// elsewhere is what Elsewhere said when it was asked last.
 	elsewhere string
@@ -110,7 +104,7 @@ func NewResyncer(options ResyncOptions) *Resyncer {
 	if options.Logger.GetSink() == nil {
 		options.Logger = logr.Discard()
 	}
-	return &Resyncer{options: options, limiter: rate.NewLimiter(rate.Limit(options.PoolsPerSecond), 1), verdicts: map[string]*verdict{}, pauses: map[Pool]pause{}}
+	return &Resyncer{options: options, limiter: rate.NewLimiter(rate.Limit(options.PoolsPerSecond), 1), verdicts: map[string]*verdict{}, pauses: map[slicemerge.Pool]pause{}}
 }
 
 // Run touches until ctx ends.
@@ -152,7 +146,7 @@ func (r *Resyncer) reconcile(ctx context.Context, now time.Time) {
 
 // touchAll touches the pools that are due, as many at a time as the window allows, for at
 // most an interval: then the view is newer.
-func (r *Resyncer) touchAll(ctx context.Context, differing map[Pool][]string, now time.Time) {
+func (r *Resyncer) touchAll(ctx context.Context, differing map[slicemerge.Pool][]string, now time.Time) {
 	limited, cancel := context.WithTimeout(ctx, r.options.Interval)
 	defer cancel()
 	running, answers := 0, make(chan answer, mostAtOnce)
@@ -177,13 +171,13 @@ func (r *Resyncer) touchAll(ctx context.Context, differing map[Pool][]string, no
 }
 
 // due returns the pools to touch, first those that were touched the least without success.
-func (r *Resyncer) due(differing map[Pool][]string, now time.Time) (pools []Pool) {
+func (r *Resyncer) due(differing map[slicemerge.Pool][]string, now time.Time) (pools []slicemerge.Pool) {
 	for pool, names := range differing {
 		if !now.Before(r.pauses[pool].until) && !slices.ContainsFunc(names, func(name string) bool { return now.Sub(r.verdicts[name].since) < r.options.Delay }) {
 			pools = append(pools, pool)
 		}
 	}
-	slices.SortFunc(pools, func(a, b Pool) int {
+	slices.SortFunc(pools, func(a, b slicemerge.Pool) int {
 		return cmp.Or(cmp.Compare(r.pauses[a].length, r.pauses[b].length), cmp.Compare(a.Driver, b.Driver), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Node, b.Node))
 	})
 	return pools
@@ -203,7 +197,7 @@ func (r *Resyncer) touches(names []string) (touches []Touch) {
 	return touches
 }
 
-func (r *Resyncer) touch(ctx context.Context, pool Pool, touches []Touch) (a answer) {
+func (r *Resyncer) touch(ctx context.Context, pool slicemerge.Pool, touches []Touch) (a answer) {
 	for _, touch := range touches {
 		begin := time.Now()
 		err := r.options.Touch(ctx, touch)
@@ -219,12 +213,12 @@ func (r *Resyncer) touch(ctx context.Context, pool Pool, touches []Touch) (a ans
 
 // differing checks the changes, and returns the slices that differ from their patched form, by
 // their pools.
-func (r *Resyncer) differing(view *tracker.Snapshot, now time.Time) map[Pool][]string {
+func (r *Resyncer) differing(view *tracker.Snapshot, now time.Time) map[slicemerge.Pool][]string {
 	next := make(map[string]*verdict, len(r.verdicts))
-	differing := map[Pool][]string{}
+	differing := map[slicemerge.Pool][]string{}
 	for stored := range view.StoredSlices() {
-		pool := PoolOf(stored)
-		version := r.options.PoolOriginals.version(pool)
+		pool := slicemerge.PoolOf(stored)
+		version := r.options.PoolOriginals.Version(pool)
 		result := view.Patched(stored.Name)
 		v := r.verdicts[stored.Name]
 		if r.options.Mode == Materialize && view.Unfinished(stored.Name) {
@@ -253,7 +247,7 @@ func (r *Resyncer) differing(view *tracker.Snapshot, now time.Time) map[Pool][]s
 
 // changed lets a pool that was touched without success be touched again. What was touched
 // together can come into the view slice by slice, so that takes as long as for a new difference.
-func (r *Resyncer) changed(pool Pool, now time.Time) {
+func (r *Resyncer) changed(pool slicemerge.Pool, now time.Time) {
 	if p, is := r.pauses[pool]; is {
 		r.pauses[pool] = pause{until: slices.MinFunc([]time.Time{p.until, now.Add(r.options.Delay)}, time.Time.Compare)}
 	}
@@ -271,7 +265,7 @@ func (r *Resyncer) verdict(view *tracker.Snapshot, stored *resourceapi.ResourceS
 	}
 	written, err := record.Read(record.Write{Incoming: stored, Old: stored, Known: known, Now: now})
 	v.differs = err != nil || v.recovered != ""
-	if r.options.Mode != Materialize {
+	if r.options.Mode != slicemerge.Materialize {
 		result = nil
 	}
 	if result != nil && !record.SameDevices(written.Slice, result.Published) {
@@ -425,4 +419,28 @@ func (w *window) answered(a answer) {
 	case a.took < fastAnswer:
 		w.size = min(mostAtOnce, w.size+1/w.size)
 	}
+}
+
+// ask finds out, from time to time, whether patches are applied elsewhere. What was found
+// last counts while that cannot be known.
+func (r *Resyncer) ask(ctx context.Context, now time.Time) {
+	if r.options.Elsewhere == nil || r.options.Mode != slicemerge.Materialize || !r.asked.IsZero() && now.Sub(r.asked) < slicemerge.AskElsewhere {
+		return
+	}
+	r.asked = now
+	said, err := r.options.Elsewhere(ctx, now)
+	if err != nil {
+		if ctx.Err() == nil {
+			r.options.Logger.Error(err, "Cannot read whether a scheduler applies patches")
+		}
+		return
+	}
+	if said != r.elsewhere {
+		if said != "" {
+			r.options.Logger.Error(nil, "Slices are not written: "+said)
+		} else {
+			r.options.Logger.Info("Slices are written again: no scheduler applies patches")
+		}
+	}
+	r.elsewhere = said
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
+	"github.com/dra-steward/dra-steward/internal/slicemerge"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 )
 
@@ -304,7 +305,7 @@ func TestNotBeforeWritten(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(slice("s", "a", "b"), colored("old", `device.attributes["gpu.example.com"].model == "a"`))
-			resyncer := materialize.NewResyncer(materialize.ResyncOptions{View: w, Mode: materialize.Materialize,
+			resyncer := materialize.NewResyncer(materialize.ResyncOptions{View: w, Mode: slicemerge.Materialize,
 				Touch: func(context.Context, materialize.Touch) error { return nil }}) // no webhook, so that nothing is written
 			writer := New(Options{View: w, Client: w, Written: func() (any, *tracker.Snapshot, func(string) Written) {
 				state := resyncer.State()

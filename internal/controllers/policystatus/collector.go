@@ -1,3 +1,6 @@
+// Package policystatus reports the results of loading policies: each replica of the
+// webhook, which has no write permissions, serves them over HTTP; the leader of the
+// controllers collects them, writes them into a ConfigMap and reports changes in events.
 package policystatus
 
 import (
@@ -23,6 +26,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/dra-steward/dra-steward/internal/condition"
+	"github.com/dra-steward/dra-steward/internal/policyoutcome"
 )
 
 const (
@@ -64,7 +68,7 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	return m, registerer.Register(m.replicas)
 }
 
-func (m *Metrics) count(s Status) {
+func (m *Metrics) count(s policyoutcome.Status) {
 	counts := map[string]int{"accepted": 0, "refused": 0, "silent": 0}
 	for _, replica := range s.Replicas {
 		switch {
@@ -120,7 +124,7 @@ func (c *Collector) collect(ctx context.Context, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	before, err := Decode(kept.Data)
+	before, err := policyoutcome.Decode(kept.Data)
 	if err != nil {
 		c.Log.Error(err, "cannot read the previous status; continuing without it", "configMap", c.Namespace+"/"+c.Name)
 	}
@@ -136,7 +140,7 @@ func (c *Collector) collect(ctx context.Context, now time.Time) error {
 }
 
 // write updates the ConfigMap if it says something else.
-func (c *Collector) write(ctx context.Context, kept *corev1.ConfigMap, status Status) error {
+func (c *Collector) write(ctx context.Context, kept *corev1.ConfigMap, status policyoutcome.Status) error {
 	data, err := status.Encode()
 	if err != nil || maps.Equal(data, kept.Data) {
 		return err
@@ -147,7 +151,7 @@ func (c *Collector) write(ctx context.Context, kept *corev1.ConfigMap, status St
 }
 
 // createEvent creates an event about a ConfigMap.
-func (c *Collector) createEvent(status *corev1.ConfigMap, e Event) {
+func (c *Collector) createEvent(status *corev1.ConfigMap, e policyoutcome.Event) {
 	about := &corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: c.Namespace, Name: e.ConfigMap, UID: e.UID}
 	if e.ConfigMap == "" {
 		about.Name, about.UID = status.Name, status.UID
@@ -160,14 +164,14 @@ func (c *Collector) createEvent(status *corev1.ConfigMap, e Event) {
 }
 
 // ask asks the replicas that run, all at once.
-func (c *Collector) ask(ctx context.Context, pods []corev1.Pod) []Replica {
+func (c *Collector) ask(ctx context.Context, pods []corev1.Pod) []policyoutcome.Replica {
 	pods = slices.DeleteFunc(pods, func(pod corev1.Pod) bool {
 		return pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodRunning
 	})
 	// No proxy and no redirect: only these pods are asked. They receive no secret.
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: c.Secure}},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	replicas := make([]Replica, len(pods))
+	replicas := make([]policyoutcome.Replica, len(pods))
 	var asking sync.WaitGroup
 	for i := range pods {
 		asking.Go(func() { replicas[i] = c.askOne(ctx, client, &pods[i]) })
@@ -177,8 +181,8 @@ func (c *Collector) ask(ctx context.Context, pods []corev1.Pod) []Replica {
 }
 
 // askOne asks one replica.
-func (c *Collector) askOne(ctx context.Context, client *http.Client, pod *corev1.Pod) Replica {
-	replica := Replica{Name: pod.Name}
+func (c *Collector) askOne(ctx context.Context, client *http.Client, pod *corev1.Pod) policyoutcome.Replica {
+	replica := policyoutcome.Replica{Name: pod.Name}
 	load, err := c.get(ctx, client, pod)
 	if err != nil {
 		replica.Silent = err.Error()
@@ -188,7 +192,7 @@ func (c *Collector) askOne(ctx context.Context, client *http.Client, pod *corev1
 	return replica
 }
 
-func (c *Collector) get(ctx context.Context, client *http.Client, pod *corev1.Pod) (*Load, error) {
+func (c *Collector) get(ctx context.Context, client *http.Client, pod *corev1.Pod) (*policyoutcome.Load, error) {
 	address, err := addressOf(pod)
 	if err != nil {
 		return nil, err
@@ -199,7 +203,7 @@ func (c *Collector) get(ctx context.Context, client *http.Client, pod *corev1.Po
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+address+Path, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+address+policyoutcome.Path, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -209,11 +213,11 @@ func (c *Collector) get(ctx context.Context, client *http.Client, pod *corev1.Po
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s%s: %s", address, Path, response.Status)
+		return nil, fmt.Errorf("%s%s: %s", address, policyoutcome.Path, response.Status)
 	}
-	load := &Load{}
+	load := &policyoutcome.Load{}
 	if err := json.NewDecoder(io.LimitReader(response.Body, maxLoad)).Decode(load); err != nil {
-		return nil, fmt.Errorf("%s%s: %w", address, Path, err)
+		return nil, fmt.Errorf("%s%s: %w", address, policyoutcome.Path, err)
 	}
 	return load, nil
 }

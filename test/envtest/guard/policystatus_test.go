@@ -16,7 +16,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/internal/cli"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
-	"github.com/dra-steward/dra-steward/internal/controllers/policystatus"
+	"github.com/dra-steward/dra-steward/internal/policyoutcome"
 	"github.com/dra-steward/dra-steward/test/chart"
 	"github.com/dra-steward/dra-steward/test/envtest/guard"
 	"github.com/dra-steward/dra-steward/test/envtest/internal/proc"
@@ -95,9 +95,9 @@ func podOf(t *testing.T, admin kubernetes.Interface, name string, g *guard.Guard
 }
 
 // statusOf waits until the status of the policies is as it should be.
-func statusOf(t *testing.T, admin kubernetes.Interface, what string, is func(policystatus.Status, string) bool) policystatus.Status {
+func statusOf(t *testing.T, admin kubernetes.Interface, what string, is func(policyoutcome.Status, string) bool) policyoutcome.Status {
 	t.Helper()
-	var status policystatus.Status
+	var status policyoutcome.Status
 	var text string
 	defer func() { t.Log(text) }()
 	eventually(t, what, func(ctx context.Context) (bool, error) {
@@ -106,7 +106,7 @@ func statusOf(t *testing.T, admin kubernetes.Interface, what string, is func(pol
 			return false, nil
 		}
 		text = fmt.Sprint(configMap.Data["summary"], configMap.Data["replicas.yaml"])
-		status, err = policystatus.Decode(configMap.Data)
+		status, err = policyoutcome.Decode(configMap.Data)
 		return is(status, configMap.Data["summary"]), err
 	})
 	return status
@@ -144,7 +144,7 @@ func TestPolicyStatus(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	good := statusOf(t, admin, "both replicas agree", func(s policystatus.Status, summary string) bool {
+	good := statusOf(t, admin, "both replicas agree", func(s policyoutcome.Status, summary string) bool {
 		return strings.Contains(summary, "in force on 2 of 2 replicas") && s.InForce["SITE-001"].Digest != ""
 	})
 
@@ -153,7 +153,7 @@ func TestPolicyStatus(t *testing.T) {
 	if stored, err = maps.Update(t.Context(), stored, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	bad := statusOf(t, admin, "both replicas refuse", func(s policystatus.Status, summary string) bool {
+	bad := statusOf(t, admin, "both replicas refuse", func(s policyoutcome.Status, summary string) bool {
 		return strings.Contains(summary, "2 refuse the present ConfigMaps: ConfigMap site: a.rego:15:")
 	})
 	for _, replica := range bad.Replicas {
@@ -186,7 +186,7 @@ func TestPolicyStatus(t *testing.T) {
 	if _, err = maps.Update(t.Context(), stored, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	mended := statusOf(t, admin, "the status is clean", func(s policystatus.Status, summary string) bool {
+	mended := statusOf(t, admin, "the status is clean", func(s policyoutcome.Status, summary string) bool {
 		return strings.Contains(summary, "in force on 2 of 2 replicas") && !strings.Contains(summary, "refuse") && s.InForce["SITE-001"].Digest != good.InForce["SITE-001"].Digest
 	})
 	if before, after := good.InForce["DRA-TOL-001"], mended.InForce["DRA-TOL-001"]; !before.Since.Equal(after.Since) || before.Digest != after.Digest {
@@ -232,7 +232,7 @@ func TestAgeOfTemplates(t *testing.T) {
 		"a.rego": strings.Replace(sitePolicy(1, "one"), "[ResourceClaim]", "[ResourceClaim, ResourceClaimTemplate]", 1)}), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	since := statusOf(t, admin, "the policy is in force", func(s policystatus.Status, _ string) bool { return s.InForce["SITE-001"].Digest != "" }).InForce["SITE-001"].Since
+	since := statusOf(t, admin, "the policy is in force", func(s policyoutcome.Status, _ string) bool { return s.InForce["SITE-001"].Digest != "" }).InForce["SITE-001"].Since
 	_, err := templates.Create(t.Context(), template("younger"), metav1.CreateOptions{})
 	wantDenied(t, err, "SITE-001")
 

@@ -1,7 +1,6 @@
-// Package policystatus reports the results of loading policies: each replica of the
-// webhook, which has no write permissions, serves them over HTTP; the leader of the
-// controllers collects them, writes them into a ConfigMap and reports changes in events.
-package policystatus
+// Package policyoutcome has the results of loading policies, as each replica of the webhook serves them and
+// as the controller writes them into a ConfigMap.
+package policyoutcome
 
 import (
 	"cmp"

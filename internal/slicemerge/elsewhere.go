@@ -1,4 +1,4 @@
-package materialize
+package slicemerge
 
 import (
 	"context"
@@ -14,8 +14,8 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/patch/record"
 )
 
-// askElsewhere is how often it is asked whether a scheduler applies patches.
-const askElsewhere = 5 * time.Second
+// AskElsewhere is how often it is asked whether a scheduler applies patches.
+const AskElsewhere = 5 * time.Second
 
 // NewElsewhere returns a function that says, by the Lease that it renews, whether a scheduler
 // applies ResourceSlicePatches itself; empty if none does. It needs the verb get for that
@@ -41,36 +41,12 @@ func NewElsewhere(config *rest.Config) (func(ctx context.Context, now time.Time)
 	}, nil
 }
 
-// ask finds out, from time to time, whether patches are applied elsewhere. What was found
-// last counts while that cannot be known.
-func (r *Resyncer) ask(ctx context.Context, now time.Time) {
-	if r.options.Elsewhere == nil || r.options.Mode != Materialize || !r.asked.IsZero() && now.Sub(r.asked) < askElsewhere {
-		return
-	}
-	r.asked = now
-	said, err := r.options.Elsewhere(ctx, now)
-	if err != nil {
-		if ctx.Err() == nil {
-			r.options.Logger.Error(err, "Cannot read whether a scheduler applies patches")
-		}
-		return
-	}
-	if said != r.elsewhere {
-		if said != "" {
-			r.options.Logger.Error(nil, "Slices are not written: "+said)
-		} else {
-			r.options.Logger.Info("Slices are written again: no scheduler applies patches")
-		}
-	}
-	r.elsewhere = said
-}
-
 // Follow asks, until ctx ends, whether patches are applied elsewhere: while they are,
 // slices are written as with [None]. It calls first when it knows, or cannot know, for the
 // first time. While that cannot be determined, the last result counts; at the beginning, no
 // other scheduler.
 func (m *Merger) Follow(ctx context.Context, elsewhere func(ctx context.Context, now time.Time) (string, error), first func()) {
-	ticker := time.NewTicker(askElsewhere)
+	ticker := time.NewTicker(AskElsewhere)
 	defer ticker.Stop()
 	for {
 		said, err := elsewhere(ctx, time.Now())

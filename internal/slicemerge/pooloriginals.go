@@ -1,4 +1,4 @@
-package materialize
+package slicemerge
 
 import (
 	"context"
@@ -12,12 +12,13 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/dra-steward/dra-steward/pkg/patch/record"
+	"github.com/dra-steward/dra-steward/pkg/tracker"
 )
 
 // PoolOriginals remember what drivers published about the devices of each pool, beyond the end of
 // a slice: if a user deletes a slice, its driver creates it again, with values that it had taken
 // over from us. What they hold is learned from slices, and at first from the records that
-// [Recorder] has written. A pool for which there is no room is not remembered. The zero value is ready
+// Recorder has written. A pool for which there is no room is not remembered. The zero value is ready
 // for use, by several goroutines.
 type PoolOriginals struct {
 	mutex sync.Mutex
@@ -60,8 +61,8 @@ func (l *PoolOriginals) Of(pool Pool) record.Originals {
 	return l.pools[pool]
 }
 
-// version is another one when something else is known of a pool.
-func (l *PoolOriginals) version(pool Pool) uint64 {
+// Version is another one when something else is known of a pool.
+func (l *PoolOriginals) Version(pool Pool) uint64 {
 	if l == nil {
 		return 0
 	}
@@ -221,9 +222,9 @@ func (n *newest) without(known record.Originals) record.Originals {
 	return kept
 }
 
-// take returns the pools that have changed since it was called last, none at first, and all that is
+// Take returns the pools that have changed since it was called last, none at first, and all that is
 // known.
-func (l *PoolOriginals) take() (changed map[Pool]bool, all map[Pool]record.Originals) {
+func (l *PoolOriginals) Take() (changed map[Pool]bool, all map[Pool]record.Originals) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	changed, l.changed = l.changed, map[Pool]bool{}
@@ -260,4 +261,10 @@ func (l *PoolOriginals) Run(ctx context.Context, view View) {
 		case <-ticker.C:
 		}
 	}
+}
+
+// A View is what a [tracker.Tracker] shows.
+type View interface {
+	Snapshot() *tracker.Snapshot
+	HasSyncedChecker() cache.DoneChecker
 }

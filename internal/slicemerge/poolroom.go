@@ -1,4 +1,4 @@
-package materialize
+package slicemerge
 
 import "github.com/dra-steward/dra-steward/pkg/patch/record"
 

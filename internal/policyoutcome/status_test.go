@@ -1,4 +1,4 @@
-package policystatus
+package policyoutcome
 
 import (
 	"fmt"
