@@ -119,6 +119,12 @@ type DeviceRollSpec struct {
 	// Proof is a pod with a claim for one device, which must succeed before a node is used again.
 	// +optional
 	Proof *RollProof `json:"proof,omitempty"`
+	// MinReadySeconds is how long the new pods of the driver must be Ready before their node is used again. If a
+	// container of a pod has restarted, that time counts once more for each restart, up to 10 minutes. Defaults to 30.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=3600
+	MinReadySeconds *int32 `json:"minReadySeconds,omitempty"`
 	// Timeouts bound the steps of a node.
 	// +optional
 	Timeouts RollTimeouts `json:"timeouts,omitempty,omitzero"`

@@ -195,7 +195,8 @@ const (
 	HeldNodes = "Nodes"
 	// HeldWindow: no window of the drains is open.
 	HeldWindow = "OutsideWindow"
-	// HeldNotReady: the nodes that are left are not ready, or other rolls are at work on them.
+	// HeldNotReady: the nodes that are left are not ready, or other rolls are at work on them; or a node that is done
+	// is not Ready any more, or its driver is not.
 	HeldNotReady = "NodesNotReady"
 	// HeldUnknown: the devices or nodes cannot be read.
 	HeldUnknown = "Unknown"

@@ -580,6 +580,11 @@ func (in *DeviceRollSpec) DeepCopyInto(out *DeviceRollSpec) {
 		*out = new(RollProof)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.MinReadySeconds != nil {
+		in, out := &in.MinReadySeconds, &out.MinReadySeconds
+		*out = new(int32)
+		**out = **in
+	}
 	in.Timeouts.DeepCopyInto(&out.Timeouts)
 	if in.Skip != nil {
 		in, out := &in.Skip, &out.Skip

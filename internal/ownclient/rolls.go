@@ -84,12 +84,19 @@ func (c *RollClient) DeleteRoll(ctx context.Context, name string) error {
 	return c.rolls.Delete(ctx, name, metav1.DeleteOptions{})
 }
 
-// DriverPods reads the pods of a driver on a node.
+// DriverPods reads the pods of a driver on a node, and those on all nodes for an empty one.
 func (c *RollClient) DriverPods(ctx context.Context, of *v1alpha1.RollDriverPods, node string) ([]corev1.Pod, error) {
-	list, err := c.core.CoreV1().Pods(of.Namespace).List(ctx, metav1.ListOptions{
-		LabelSelector: labels.SelectorFromSet(of.Labels).String(), FieldSelector: "spec.nodeName=" + node, Limit: 100,
-	})
-	return list.Items, err
+	options := metav1.ListOptions{LabelSelector: labels.SelectorFromSet(of.Labels).String()}
+	if node != "" {
+		options.FieldSelector, options.Limit = "spec.nodeName="+node, 100
+	} else {
+		options.ResourceVersion = "0" // of the API server's cache: a roll asks every 10 s
+	}
+	list, err := c.core.CoreV1().Pods(of.Namespace).List(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	return list.Items, nil
 }
 
 // DeletePod deletes a pod, unless another has its name.

@@ -24,7 +24,7 @@ func (w *work) choose() {
 	case w.reason != "":
 		return
 	case spec.Undo:
-		w.hold(v1alpha1.HeldUndone, "what the roll cordoned is taken back; it begins no node while spec.undo is true")
+		w.hold(v1alpha1.HeldUndone, w.undone())
 	case spec.Paused:
 		w.hold(v1alpha1.HeldPaused, "spec.paused is true")
 	case w.count(v1alpha1.RollWaiting) == 0:

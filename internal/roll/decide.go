@@ -50,6 +50,8 @@ type work struct {
 	drains map[string]*v1alpha1.DeviceDrain
 	// began are the drains that this step creates.
 	began []guard.Start
+	// ill is true if a node is done and not healthy.
+	ill bool
 	// reason and message are those of the condition Held.
 	reason, message string
 }

@@ -32,7 +32,9 @@ func (w *work) follow(n *v1alpha1.RollNode) {
 	case v1alpha1.RollProving:
 		w.proving(n, node)
 	case v1alpha1.RollRestoring:
-		if w.restore(n, node) {
+		if text := w.unhealthy(node); text != "" {
+			w.fail(n, text)
+		} else if w.restore(n, node) {
 			_, text, _ := difference(n.Pools, node.Pools)
 			w.enter(n, v1alpha1.RollDone)
 			w.note(n, text)
@@ -40,9 +42,9 @@ func (w *work) follow(n *v1alpha1.RollNode) {
 			n.Pools, n.Replaced = nil, nil // a status has room for those of nodes in work
 		}
 	case v1alpha1.RollSkipped, v1alpha1.RollUndone, v1alpha1.RollGone:
-		if w.restore(n, node) && node.Refused == "" && n.StartTime != nil && n.CompletionTime == nil {
-			n.CompletionTime = reconcile.Stamp(w.Now)
-		}
+		w.takeBack(n, node)
+	case v1alpha1.RollDone:
+		w.watch(n, node)
 	case v1alpha1.RollWaiting:
 		if w.Roll.Spec.Undo { // the roll has begun with it before, and was continued
 			w.restore(n, node)
@@ -215,16 +217,20 @@ func (w *work) replacing(n *v1alpha1.RollNode, node Node) {
 		w.note(n, node.PodsUnknown)
 		return
 	}
+	if !node.Ready {
+		w.note(n, "the node is not Ready")
+		return
+	}
 	var previous, ready []Pod
 	var texts []string
 	for _, pod := range node.Pods {
 		switch {
 		case slices.Contains(n.Replaced, pod.UID):
 			previous = append(previous, pod)
-		case pod.Ready && !pod.Deleting:
+		case w.unstable(pod) == "":
 			ready = append(ready, pod)
 		default:
-			texts = append(texts, "pod "+pod.String()+" is not ready: "+pod.Message)
+			texts = append(texts, w.unstable(pod))
 		}
 	}
 	if len(previous) > 0 {
@@ -305,15 +311,16 @@ func (w *work) publishing(n *v1alpha1.RollNode, node Node) {
 	if early != "" {
 		text = strings.TrimPrefix(text+"; "+early, "; ")
 	}
+	ill := w.unhealthy(node)
 	switch {
-	case !node.Ready:
+	case ill != "":
 		n.ReadySince = nil
 	case n.ReadySince == nil:
 		n.ReadySince = reconcile.Stamp(w.Now)
 	}
 	switch {
-	case !node.Ready:
-		w.note(n, "the node is not Ready")
+	case ill != "":
+		w.note(n, ill)
 	case node.Incomplete != "":
 		w.note(n, "not all slices of pool "+node.Incomplete+" are published")
 	case fewer > 0 && !n.AcceptDevices:
@@ -412,6 +419,8 @@ func (w *work) proving(n *v1alpha1.RollNode, node Node) {
 		w.note(n, node.Refused)
 	case slices.Contains(n.Replaced, proof.UID):
 		w.Clear = append(w.Clear, n.Name)
+	case proof.Phase == corev1.PodSucceeded && w.unhealthy(node) != "":
+		w.note(n, w.unhealthy(node))
 	case proof.Phase == corev1.PodSucceeded:
 		w.enter(n, v1alpha1.RollRestoring)
 	case proof.Phase == corev1.PodFailed:

@@ -54,8 +54,7 @@ type Node struct {
 	// Hit is what a drain of the devices affects now, also of Unpublished and of those that its drain has and that are
 	// not published.
 	Hit guard.Hit
-	// Pods are those of the driver, or PodsUnknown why they cannot be read. They are read for nodes in
-	// work only.
+	// Pods are those of the driver, or PodsUnknown why they cannot be read. They are not read for nodes that wait.
 	Pods        []Pod
 	PodsUnknown string
 	// WorkDone is true if the node has the condition or annotation that the roll waits for.
@@ -76,6 +75,9 @@ type Pod struct {
 	Node            string
 	UID             types.UID
 	Ready, Deleting bool
+	// ReadySince is since when it is ready, Restarts how often its containers have restarted.
+	ReadySince time.Time
+	Restarts   int32
 	// Message is why it is not ready.
 	Message string
 }

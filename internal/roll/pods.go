@@ -2,6 +2,7 @@ package roll
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -11,7 +12,12 @@ func PodOf(pod *corev1.Pod, node string) Pod {
 	p := Pod{Node: node, UID: pod.UID, Deleting: pod.DeletionTimestamp != nil, Message: whyNotReady(pod)}
 	p.Namespace, p.Name = pod.Namespace, pod.Name
 	for _, c := range pod.Status.Conditions {
-		p.Ready = p.Ready || c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+			p.Ready, p.ReadySince = true, c.LastTransitionTime.Time
+		}
+	}
+	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		p.Restarts += c.RestartCount
 	}
 	return p
 }

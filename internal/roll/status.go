@@ -36,7 +36,7 @@ func (w *work) report() {
 	} else {
 		w.set(v1alpha1.RollHeld, false, "NotHeld", "")
 	}
-	if w.Status.CompletionTime == nil && w.Status.StartTime != nil && int(done+skipped) == len(w.Status.Nodes) && w.allFree() {
+	if w.Status.CompletionTime == nil && w.Status.StartTime != nil && int(done+skipped) == len(w.Status.Nodes) && !w.ill && w.allFree() {
 		w.Status.CompletionTime = reconcile.Stamp(w.Now)
 	}
 	if w.Status.CompletionTime != nil {

@@ -88,6 +88,8 @@ type Controller struct {
 	made    *reconcile.DrainStore
 	// refused is why the last write for a node failed, by roll and node.
 	refused map[string]string
+	// pods are those of the drivers of rolls, by roll.
+	pods map[string]*driverPods
 	// landings are the last answers of Foresight, by roll and node.
 	landings map[string]landing
 }
@@ -102,7 +104,7 @@ func New(options Options) (*Controller, error) {
 	}
 	return &Controller{
 		options: options, changed: make(chan struct{}, 1), written: map[string]*v1alpha1.DeviceRoll{},
-		made: reconcile.NewDrainStore(options.Drains.GetStore(), options.Drains.LastSyncResourceVersion, options.Beginnings), refused: map[string]string{}, landings: map[string]landing{},
+		made: reconcile.NewDrainStore(options.Drains.GetStore(), options.Drains.LastSyncResourceVersion, options.Beginnings), refused: map[string]string{}, landings: map[string]landing{}, pods: map[string]*driverPods{},
 	}, nil
 }
 
@@ -183,6 +185,7 @@ func (c *Controller) pass(ctx context.Context) time.Duration {
 		}
 		next = min(next, wake)
 	}
+	maps.DeleteFunc(c.pods, func(name string, _ *driverPods) bool { return !present[name] })
 	c.orphans(ctx, present)
 	c.options.Metrics.keep(present)
 	return next

@@ -121,7 +121,11 @@ func (c *Controller) node(ctx context.Context, r *v1alpha1.DeviceRoll, node *cor
 		devices = append(devices, usage.DeviceID(name))
 	}
 	n.Hit = c.options.Usage.ImpactOn(slices.Values(devices), nil).Hit()
-	if r.Spec.DriverPods != nil && roll.InWork(was.State) {
+	switch {
+	case r.Spec.DriverPods == nil:
+	case was.State == v1alpha1.RollDone:
+		n.Pods, n.PodsUnknown = c.podsOfDone(ctx, r, node.Name, all.now)
+	case roll.InWork(was.State) || was.StartTime != nil && was.CompletionTime == nil:
 		c.readPods(ctx, r, node.Name, &n)
 	}
 	if r.Spec.Proof != nil && was.StartTime != nil && was.CompletionTime == nil {
@@ -186,6 +190,33 @@ func (c *Controller) readPods(ctx context.Context, r *v1alpha1.DeviceRoll, node 
 	for i := range pods {
 		n.Pods = append(n.Pods, roll.PodOf(&pods[i], node))
 	}
+}
+
+// driverPods are those of all nodes, as they were read at a time.
+type driverPods struct {
+	at      time.Time
+	byNode  map[string][]roll.Pod
+	unknown string
+}
+
+// podsOfDone are the pods of the driver on a node that is done. Those of all nodes are read together, once in a period.
+func (c *Controller) podsOfDone(ctx context.Context, r *v1alpha1.DeviceRoll, node string, now time.Time) (pods []roll.Pod, unknown string) {
+	if r.Status.CompletionTime != nil {
+		return nil, ""
+	}
+	if last := c.pods[r.Name]; last == nil || now.Sub(last.at) >= period || now.Before(last.at) {
+		last = &driverPods{at: now, byNode: map[string][]roll.Pod{}}
+		c.pods[r.Name] = last
+		read, err := c.options.API.DriverPods(ctx, r.Spec.DriverPods, "")
+		if err != nil {
+			last.unknown = "the pods of the driver cannot be read: " + err.Error()
+		}
+		for i := range read {
+			on := read[i].Spec.NodeName
+			last.byNode[on] = append(last.byNode[on], roll.PodOf(&read[i], on))
+		}
+	}
+	return c.pods[r.Name].byNode[node], c.pods[r.Name].unknown
 }
 
 // denied is why a write failed, with the value of the chart that grants the right.

@@ -61,7 +61,7 @@ Its status has the nodes that it found when it began.`,
 		ID: "roll-bounds",
 		Doc: `The numbers and durations of a roll are within their bounds.
 
-atATime is from 1 to 32, canary from 0 to 1000, a timeout from 5 seconds to 30 days, and the rate of the
+atATime is from 1 to 32, canary from 0 to 1000, minReadySeconds from 0 to 3600, a timeout from 5 seconds to 30 days, and the rate of the
 drains from 1 to 6000 evictions per minute.`,
 		Source: rollSource + "Settings",
 		Check:  rollBounds,
@@ -193,6 +193,9 @@ func rollBounds(r *v1alpha1.DeviceRoll, _ Pass) field.ErrorList {
 	)
 	if n := r.Spec.Canary; n < 0 || n > v1alpha1.RollNodesMax {
 		errs = append(errs, field.Invalid(rollSpec.Child("canary"), n, fmt.Sprintf("must be at least 0 and at most %d", v1alpha1.RollNodesMax)))
+	}
+	if n := r.Spec.MinReadySeconds; n != nil && (*n < 0 || *n > 3600) {
+		errs = append(errs, field.Invalid(rollSpec.Child("minReadySeconds"), *n, "must be at least 0 and at most 3600"))
 	}
 	if r.Spec.Continue < 0 {
 		errs = append(errs, field.Invalid(rollSpec.Child("continue"), r.Spec.Continue, "must be at least 0"))
