@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dra-steward/dra-steward/internal/manifest"
+	"github.com/dra-steward/dra-steward/internal/plural"
 	"github.com/dra-steward/dra-steward/internal/printable"
 	"github.com/dra-steward/dra-steward/internal/rulebook"
 	"github.com/dra-steward/dra-steward/pkg/review"
@@ -25,6 +27,10 @@ func (s *Site) check(document *manifest.Document, namespace string, now time.Tim
 	j := judgement{site: s, document: document, now: now}
 	object, problems := manifest.Decode(document)
 	for _, p := range problems {
+		if p.More > 0 {
+			j.more(rulebook.FormRule(p.Kind), validate.Error, p.More)
+			continue
+		}
 		finding := review.Finding{Rule: rulebook.FormRule(p.Kind), Severity: validate.Error, Path: p.Path, Message: p.Message}
 		if change, is := s.proposed(document.Kind, p); is {
 			finding = review.Finding{Rule: rulebook.ComingChange, Severity: validate.Warning, Path: p.Path, Message: change}
@@ -46,7 +52,7 @@ func (s *Site) check(document *manifest.Document, namespace string, now time.Tim
 	slices.SortStableFunc(j.reports, func(a, b Diagnostic) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
-	return j.reports
+	return append(j.reports, j.unlisted()...)
 }
 
 func namespaced(object manifest.Object) bool {
@@ -63,38 +69,95 @@ type judgement struct {
 	document *manifest.Document
 	now      time.Time
 	reports  []Diagnostic
+	// seen are the findings so far, listed how many of each rule are in reports.
+	seen   map[review.Finding]bool
+	listed map[string]int
+	// rest are those that are not listed, by rule.
+	rest map[string]rest
+}
+
+// maxListed is how many findings of one rule are listed for an object: the place of each is looked
+// for in its text.
+const maxListed = 1000
+
+// A rest is what is not listed of a rule: how many findings, the worst of which has the severity.
+type rest struct {
+	severity validate.Severity
+	count    int
 }
 
 func (j *judgement) add(finding review.Finding) {
+	switch {
+	case j.seen[finding]:
+		return
+	case j.listed[finding.Rule] >= maxListed:
+		j.more(finding.Rule, finding.Severity, 1)
+		return
+	case j.seen == nil:
+		j.seen, j.listed = map[review.Finding]bool{}, map[string]int{}
+	}
+	j.seen[finding] = true
+	j.listed[finding.Rule]++
 	if j.compilation(finding) {
 		return
 	}
 	line, column := j.document.Position(finding.Path)
-	j.addAt(line, column, finding)
+	j.reports = append(j.reports, report(j.document, line, column, finding))
 }
 
-func (j *judgement) addAt(line, column int, finding review.Finding) {
-	r := report(j.document, line, column, finding)
-	if !slices.Contains(j.reports, r) {
-		j.reports = append(j.reports, r)
+// more counts findings that are not listed.
+func (j *judgement) more(rule string, severity validate.Severity, count int) {
+	if j.rest == nil {
+		j.rest = map[string]rest{}
 	}
+	if known, is := j.rest[rule]; is {
+		severity, count = min(severity, known.severity), count+known.count
+	}
+	j.rest[rule] = rest{severity, count}
+}
+
+// unlisted says of each rule how much is not listed.
+func (j *judgement) unlisted() (reports []Diagnostic) {
+	for _, rule := range slices.Sorted(maps.Keys(j.rest)) {
+		line, column := j.document.Position("")
+		reports = append(reports, report(j.document, line, column, review.Finding{Rule: rule, Severity: j.rest[rule].severity,
+			Message: fmt.Sprintf("%s of this rule in the object, not listed", plural.Of(j.rest[rule].count, "more finding"))}))
+	}
+	return reports
 }
 
 // templates replaces what the rules find in text of a template.
 func (j *judgement) templates() {
-	for _, t := range j.document.Templates() {
-		here := func(r Diagnostic) bool { return r.Line == t.Line && r.Column == t.Column }
-		severity, path := validate.Warning, ""
-		for _, r := range j.reports {
-			if here(r) && r.Severity == validate.Error {
-				severity, path = validate.Error, r.Path
-			}
+	type place struct{ line, column int }
+	failed := map[place]string{}
+	for _, r := range j.reports {
+		if r.Severity == validate.Error {
+			failed[place{r.Line, r.Column}] = r.Path
 		}
-		if severity == validate.Warning && !t.Certain {
+	}
+	replaced := map[place]bool{}
+	var found []review.Finding
+	var places []place
+	for _, t := range j.document.Templates() {
+		at := place{t.Line, t.Column}
+		path, wrong := failed[at]
+		if replaced[at] || !wrong && !t.Certain {
 			continue
 		}
-		j.reports = append(slices.DeleteFunc(j.reports, here), report(j.document, t.Line, t.Column,
-			review.Finding{Rule: rulebook.Unrendered, Severity: severity, Path: path, Message: t.Message}))
+		replaced[at] = true
+		severity := validate.Warning
+		if wrong {
+			severity = validate.Error
+		}
+		if len(found) == maxListed {
+			j.more(rulebook.Unrendered, severity, 1)
+			continue
+		}
+		found, places = append(found, review.Finding{Rule: rulebook.Unrendered, Severity: severity, Path: path, Message: t.Message}), append(places, at)
+	}
+	j.reports = slices.DeleteFunc(j.reports, func(r Diagnostic) bool { return replaced[place{r.Line, r.Column}] })
+	for i, at := range places {
+		j.reports = append(j.reports, report(j.document, at.line, at.column, found[i]))
 	}
 }
 
@@ -214,7 +277,9 @@ func (j *judgement) compilation(finding review.Finding) bool {
 	for i, at := range places {
 		one := finding
 		one.Message = "the expression does not compile: " + found[i][3]
-		j.addAt(at.line, at.column, one)
+		if r := report(j.document, at.line, at.column, one); !slices.Contains(j.reports[max(0, len(j.reports)-len(places)):], r) {
+			j.reports = append(j.reports, r)
+		}
 	}
 	return len(places) > 0
 }

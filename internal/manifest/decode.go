@@ -37,6 +37,8 @@ type Problem struct {
 	// Message is the problem and, where that is known, what would be right; it does not
 	// repeat the path.
 	Message string
+	// More is set in a problem that stands for so many of its kind that are not described.
+	More int
 }
 
 // String returns "path: message".
@@ -150,5 +152,5 @@ func explain(document *Document, object any, strict []error, failure error) []Pr
 	slices.SortStableFunc(e.problems, func(a, b Problem) int {
 		return cmp.Or(a.Line-b.Line, a.Column-b.Column)
 	})
-	return e.problems
+	return append(e.problems, e.rest()...)
 }

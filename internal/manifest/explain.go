@@ -18,16 +18,38 @@ import (
 type explainer struct {
 	document *Document
 	problems []Problem
+	// counts are those of the problems by kind, described or not.
+	counts map[ProblemKind]int
 }
 
-// maxProblems is how many problems are described: the place of each is looked for in the text.
+// maxProblems is how many problems of a kind are described: the place of each is looked for in the text.
 const maxProblems = 1000
 
-func (e *explainer) add(kind ProblemKind, path, message string) {
-	if len(e.problems) >= maxProblems && (kind == UnknownField || slices.ContainsFunc(e.problems, Problem.Fatal)) {
-		return
+// another reports whether one more problem of a kind is to be described.
+func (e *explainer) another(kind ProblemKind) bool {
+	if e.counts == nil {
+		e.counts = map[ProblemKind]int{}
 	}
-	e.problems = append(e.problems, e.document.problem(kind, path, message))
+	e.counts[kind]++
+	return e.counts[kind] <= maxProblems
+}
+
+func (e *explainer) add(kind ProblemKind, path, message string) {
+	if e.another(kind) {
+		e.problems = append(e.problems, e.document.problem(kind, path, message))
+	}
+}
+
+// rest are problems that count those that are not described.
+func (e *explainer) rest() (rest []Problem) {
+	for _, kind := range slices.Sorted(maps.Keys(e.counts)) {
+		if more := e.counts[kind] - maxProblems; more > 0 {
+			problem := e.document.problem(kind, "", fmt.Sprintf("%d more of this kind, not listed", more))
+			problem.More = more
+			rest = append(rest, problem)
+		}
+	}
+	return rest
 }
 
 // object explains the whole document, which was to be decoded into object.

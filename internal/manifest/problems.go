@@ -73,10 +73,10 @@ func (e *explainer) twice(node *yaml.Node, t reflect.Type, path string) {
 			}
 			text := keyText(key)
 			inner, at := childOf(t, path, text)
-			if first := seen[text]; first != nil {
+			if first := seen[text]; first != nil && e.another(DuplicateKey) {
 				e.problems = append(e.problems, Problem{Kind: DuplicateKey, Path: at, Line: key.Line, Column: key.Column,
 					Message: fmt.Sprintf("duplicate key, first in line %d, of which the last one applies: remove one", first.Line)})
-			} else {
+			} else if first == nil {
 				seen[text] = key
 			}
 			e.twice(value, inner, at)
