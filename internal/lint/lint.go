@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"cmp"
 	"errors"
 	"iter"
 	"runtime"
@@ -64,18 +65,27 @@ type task struct {
 func (l Linter) files(args []string) iter.Seq2[string, fileSite] {
 	return func(yield func(string, fileSite) bool) {
 		for file, err := range manifest.Files(args...) {
-			var site *Site
-			if err == nil {
-				site, err = l.Sites.For(file)
-			}
-			if err == nil && site.skips(file) {
+			site, skipped, failure := l.site(file, err)
+			if skipped {
 				continue
 			}
+			err = cmp.Or(failure, err)
 			if !yield(file, fileSite{site, err}) {
 				return
 			}
 		}
 	}
+}
+
+// site is that of a file that was found, or of a link that is not followed.
+func (l Linter) site(file string, err error) (site *Site, skipped bool, failure error) {
+	if link := (*manifest.Error)(nil); errors.As(err, &link) && link.Link {
+		file = link.File
+	} else if err != nil {
+		return nil, false, err
+	}
+	site, failure = l.Sites.For(file)
+	return site, failure == nil && site.skips(file), failure
 }
 
 type fileSite struct {
@@ -100,7 +110,7 @@ func (l Linter) tasks(args []string) iter.Seq[task] {
 	return func(yield func(task) bool) {
 		for file, at := range l.files(args) {
 			if at.err != nil {
-				if !yield(task{first: true, part: manifest.Part{File: file}, err: at.err}) {
+				if !yield(task{first: true, part: manifest.Part{File: file}, site: at.site, err: at.err}) {
 					return
 				}
 				continue
@@ -147,6 +157,11 @@ func (l Linter) work(t task) work {
 		result := Result{File: t.part.File, Err: t.err}
 		if place := (*manifest.Error)(nil); errors.As(t.err, &place) {
 			result.File = place.File
+			if place.Link && t.site != nil {
+				result.Line, result.Err = 1, nil
+				result.Reports = l.Rules.of([]Diagnostic{{File: place.File, Line: 1, Column: 1, Rule: rulebook.Unreadable,
+					Severity: validate.Warning, Message: place.Message}}, t.site)
+			}
 		}
 		done.results = []Result{result}
 		return done

@@ -67,8 +67,15 @@ func walk(root string, yield func(string, error) bool) error {
 			if path != root && path != resolveRoot(root) && hidden(entry.Name()) {
 				return fs.SkipDir
 			}
-		case isManifest(path, entry):
+		case !named(path):
+		case entry.Type().IsRegular():
 			verdict = proceed(yield(path, nil))
+		case entry.Type()&fs.ModeSymlink != 0:
+			if take, err := link(root, path); err != nil {
+				verdict = proceed(yield("", err))
+			} else if take {
+				verdict = proceed(yield(path, nil))
+			}
 		}
 		stopped = stopped || verdict != nil
 		return verdict
@@ -103,17 +110,44 @@ func hidden(name string) bool {
 	return strings.HasPrefix(name, ".") && name != "." && name != ".."
 }
 
-// isManifest reports whether a walk takes the file; symbolic links count as
-// what they lead to, but links to folders are not followed.
-func isManifest(path string, entry fs.DirEntry) bool {
-	if !slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(filepath.Ext(path))) {
-		return false
+// named reports whether a walk takes files of the name.
+func named(path string) bool {
+	return slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(filepath.Ext(path)))
+}
+
+// link reports whether a walk takes what a link leads to. A link to a folder, or to what never ends, is not followed; one
+// that leaves the folder of the walk or leads to nothing is an error, since what it stands for is not read.
+func link(root, path string) (take bool, failure *Error) {
+	target, err := filepath.EvalSymlinks(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, &Error{File: path, Message: "is a link to a file that does not exist, and is not read: remove the link", Err: err, Link: true}
 	}
-	if entry.Type()&fs.ModeSymlink == 0 {
-		return entry.Type().IsRegular()
+	if err != nil {
+		failure = fileError(path, err)
+		failure.Link = true
+		return false, failure
 	}
-	info, err := os.Stat(path)
-	return err != nil || info.Mode().IsRegular()
+	info, err := os.Stat(target)
+	if err != nil || !info.Mode().IsRegular() {
+		return false, nil
+	}
+	if base, err := filepath.EvalSymlinks(root); err != nil || !below(base, target) {
+		return false, &Error{File: path, Message: fmt.Sprintf("is a link to a file outside of %s, and is not read: name that file as an argument", root), Link: true}
+	}
+	return true, nil
+}
+
+// below reports whether a file is below a folder.
+func below(folder, file string) bool {
+	inside, err := filepath.Rel(folder, file)
+	if err != nil { // one is relative
+		absolute, absErr := filepath.Abs(folder)
+		other, otherErr := filepath.Abs(file)
+		if inside, err = filepath.Rel(absolute, other); errors.Join(absErr, otherErr, err) != nil {
+			return false
+		}
+	}
+	return filepath.IsLocal(inside)
 }
 
 func fileError(path string, err error) *Error {

@@ -28,6 +28,8 @@ type Error struct {
 	Old, New string
 	// Template is true for a template that was not rendered.
 	Template bool
+	// Link is true for a link in a folder that is not followed.
+	Link bool
 }
 
 // Error returns "file:line:column: message", or "file: message" for an error

@@ -196,7 +196,7 @@ func TestFiles(t *testing.T) {
 	}
 	t.Chdir(folder)
 	for _, test := range []struct{ args, want []string }{
-		{[]string{"."}, []string{"a.yaml", "b.yml", "c.JSON", "g.yaml", "gone.yaml", "sub/d.yaml"}},
+		{[]string{"."}, []string{"a.yaml", "b.yml", "c.JSON", "g.yaml", "error: gone.yaml: is a link to a file that does not exist, and is not read: remove the link", "sub/d.yaml"}},
 		{[]string{"notes.txt", "-", "sub"}, []string{"notes.txt", "-", "sub/d.yaml"}},
 		{[]string{".git"}, []string{".git/e.yaml"}},
 		{[]string{"missing", "sub"}, []string{"error: missing: no such file or directory", "sub/d.yaml"}},

@@ -18,6 +18,9 @@ func fixFiles(streams cmdutil.Streams, linter lint.Linter, dry bool, args []stri
 	var unopened []error
 	for file, err := range linter.Files(args...) {
 		var done bool
+		if link := (*manifest.Error)(nil); errors.As(err, &link) && link.Link {
+			continue // the check, which follows, reports it
+		}
 		if err == nil {
 			done, err = fixFile(streams, linter.Reader, dry, file)
 		}
