@@ -90,6 +90,7 @@ type limiter struct {
 	account   *connections.Account
 	bodies    [numClasses]fairqueue.Shares
 	lingering lingering
+	reviewed  reviewers
 	metrics   *Metrics
 }
 
@@ -119,7 +120,7 @@ func newLimiter(b Bounds, metrics *Metrics) *limiter {
 func (l *limiter) server(handler http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           connections.Answers(handler),
-		ConnState:         connections.State,
+		ConnState:         l.reviewed.state,
 		ConnContext:       connections.Context,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,

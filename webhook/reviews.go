@@ -19,7 +19,8 @@ import (
 // controller-runtime is within a tenth of it.
 type reviews struct {
 	*admission.Webhook
-	log logr.Logger
+	log      logr.Logger
+	reviewed *reviewers
 }
 
 // received is the body of a request that is in memory.
@@ -37,6 +38,7 @@ func (h reviews) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.Webhook.ServeHTTP(w, r)
 		return
 	}
+	h.reviewed.add(r)
 	response := h.Handle(r.Context(), admission.Request{AdmissionRequest: *request})
 	answer := admissionv1.AdmissionReview{Response: &response.AdmissionResponse}
 	answer.APIVersion, answer.Kind = reviewVersion, reviewKind

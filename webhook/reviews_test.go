@@ -33,7 +33,7 @@ func FuzzDecodeReview(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		for _, contentType := range []string{"application/json", "application/yaml"} {
-			ours, got := reviewed(data, contentType, func(w *admission.Webhook) http.Handler { return reviews{w, logr.Discard()} })
+			ours, got := reviewed(data, contentType, func(w *admission.Webhook) http.Handler { return reviews{w, logr.Discard(), nil} })
 			theirs, want := reviewed(data, contentType, func(w *admission.Webhook) http.Handler { return w })
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("%q: another request (- controller-runtime, + reviews): %s", data, diff)

@@ -69,7 +69,9 @@ const shutdownTimeout = 20 * time.Second
 const lastCall = time.Second
 
 // Serve answers requests on listener until ctx ends. Then it is no longer ready,
-// goes on for ShutdownDelay, stops accepting and answers what it has accepted.
+// goes on for ShutdownDelay, stops accepting and answers what it has accepted: with a
+// ShutdownDelay also what comes on connections that have carried a review, until their clients
+// have closed them, which API servers do after 90 seconds without use.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	certificate, err := s.certificate()
 	if err != nil {
@@ -104,28 +106,31 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	})
 	group.Go(func() error {
 		defer stop()
-		return s.shutdown(ctx, failed, server, listener, &limiter.lingering)
+		return s.shutdown(ctx, failed, server, listener, limiter)
 	})
 	return group.Wait()
 }
 
 // shutdown ends server in order once ctx has ended, and at once when it failed.
-func (s *Server) shutdown(ctx, failed context.Context, server *http.Server, listener net.Listener, lingering *lingering) error {
+func (s *Server) shutdown(ctx, failed context.Context, server *http.Server, listener net.Listener, limiter *limiter) error {
 	select {
 	case <-ctx.Done():
 	case <-failed.Done():
 		return server.Close()
 	}
 	s.serving.Store(false)
-	lingering.begun.Store(true)
+	limiter.lingering.begun.Store(true)
 	s.Log.Info("shutting down", "delay", s.ShutdownDelay)
 	pause(failed, s.ShutdownDelay)
 	listener.Close()
 	pause(failed, min(s.ShutdownDelay, lastCall))
+	if s.ShutdownDelay > 0 {
+		limiter.reviewed.wait(failed)
+	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
 	err := drain(last, server)
-	lingering.wait(last)
+	limiter.lingering.wait(last)
 	return err
 }
 
@@ -183,7 +188,7 @@ func (s *Server) handler(limiter *limiter) http.Handler {
 			continue
 		}
 		endpoint := strings.TrimPrefix(path, "/")
-		webhook := reviews{&admission.Webhook{Handler: timely{handler, endpoint, s.Log, s.Metrics}, LogConstructor: s.logger}, s.Log}
+		webhook := reviews{&admission.Webhook{Handler: timely{handler, endpoint, s.Log, s.Metrics}, LogConstructor: s.logger}, s.Log, &limiter.reviewed}
 		mux.Handle("POST "+path, &intake{limiter: limiter, endpoint: endpoint, next: webhook, log: s.Log})
 		mux.Handle("POST "+path+slicesSuffix, &intake{limiter: limiter, endpoint: endpoint, slices: true, next: webhook, log: s.Log})
 	}

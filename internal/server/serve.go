@@ -69,7 +69,9 @@ Kubernetes API.
 The certificate comes from --cert-dir (tls.crt and tls.key, as in a mounted Secret of type
 kubernetes.io/tls), or from the Secret --certificate-secret, which the controller manages.
 serve loads a changed certificate without a restart. On SIGTERM, readiness fails, requests
-are served for --shutdown-delay, and requests in flight are finished.
+are served for --shutdown-delay, and requests in flight are finished. Unless --shutdown-delay
+is 0, serve ends when API servers have closed the connections that they do not use, which
+takes 90 seconds.
 
 serve reads the configuration file again when it changes. It refuses an invalid file, and
 the last valid one stays in force; the metric dra_steward_config_load_failed and the log

@@ -1,0 +1,72 @@
+package webhook
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/dra-steward/dra-steward/internal/serving/connections"
+)
+
+// clientIdle is how long API servers keep a connection that they do not use (90 s), and a little.
+const clientIdle = 95 * time.Second
+
+// reviewers are the open connections of HTTP/1 that have carried a review. Until its client has
+// closed it, such a connection may carry another one, and an API server does not repeat a review
+// that it has written to a connection that the server closes. The zero value is empty; a nil
+// one notes nothing.
+type reviewers struct {
+	mu   sync.Mutex
+	open map[*connections.Connection]struct{}
+	// none is closed when the last one is closed; nil if nothing waits for that.
+	none chan struct{}
+}
+
+// add notes a review.
+func (r *reviewers) add(request *http.Request) {
+	c := connections.From(request.Context())
+	if r == nil || c == nil || request.ProtoMajor != 1 {
+		return // HTTP/2 tells clients which requests to repeat
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.open == nil {
+		r.open = map[*connections.Connection]struct{}{}
+	}
+	r.open[c] = struct{}{}
+}
+
+// state is the ConnState of a server.
+func (r *reviewers) state(connection net.Conn, state http.ConnState) {
+	connections.State(connection, state)
+	if state != http.StateClosed {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.open, connections.From(connections.Context(context.Background(), connection)))
+	if len(r.open) == 0 && r.none != nil {
+		close(r.none)
+		r.none = nil
+	}
+}
+
+// wait waits until all are closed, at most as long as API servers keep them, or until ctx ends.
+func (r *reviewers) wait(ctx context.Context) {
+	r.mu.Lock()
+	if len(r.open) == 0 {
+		r.mu.Unlock()
+		return
+	}
+	none := make(chan struct{})
+	r.none = none
+	r.mu.Unlock()
+	limited, cancel := context.WithTimeout(ctx, clientIdle)
+	defer cancel()
+	select {
+	case <-none:
+	case <-limited.Done():
+	}
+}
