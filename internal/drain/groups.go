@@ -59,9 +59,21 @@ func expand(groups []v1alpha1.DrainDevices) []v1alpha1.DeviceName {
 	return slices.SortedFunc(Expand(groups), compareNames)
 }
 
-// Expand yields the devices of groups.
+// count is how many devices groups have.
+func count(groups []v1alpha1.DrainDevices) (n int) {
+	for _, group := range groups {
+		n += len(group.Pools) * len(group.Devices)
+	}
+	return n
+}
+
+// Expand yields the devices of groups, or none where they are more than a drain can have: who
+// may write a status can name a million in a few bytes.
 func Expand(groups []v1alpha1.DrainDevices) iter.Seq[v1alpha1.DeviceName] {
 	return func(yield func(v1alpha1.DeviceName) bool) {
+		if count(groups) > v1alpha1.DrainDevicesMax {
+			return
+		}
 		for _, group := range groups {
 			for _, pool := range group.Pools {
 				for _, device := range group.Devices {

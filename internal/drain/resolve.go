@@ -43,7 +43,7 @@ func Selects(d *v1alpha1.DeviceDrain) bool {
 // partitions along, these are found in the published slices.
 func Resolve(d *v1alpha1.DeviceDrain, find Find, published iter.Seq[*resourceapi.ResourceSlice]) Devices {
 	if len(d.Status.Devices) > 0 {
-		return Devices{Names: expand(d.Status.Devices)}
+		return stored(d)
 	}
 	found := directly(d, find)
 	if !d.Spec.WithPartitions || found.Names == nil || published == nil {
@@ -57,6 +57,31 @@ func Resolve(d *v1alpha1.DeviceDrain, find Find, published iter.Seq[*resourceapi
 			"with partitions there are %s, and a drain has at most %d: split the drain", plural.Of(n, "device"), v1alpha1.DrainDevicesMax)}
 	}
 	slices.SortFunc(found.Names, compareNames)
+	return found
+}
+
+// stored are the devices in the status of a drain, as far as its spec confirms them: who may
+// write the status does not choose the devices.
+func stored(d *v1alpha1.DeviceDrain) Devices {
+	if n := count(d.Status.Devices); n > v1alpha1.DrainDevicesMax {
+		return Devices{Reason: v1alpha1.BlockedTooManyDevices, Message: fmt.Sprintf(
+			"status.devices has %s, and a drain has at most %d: another client has written the status; delete the drain", plural.Of(n, "device"), v1alpha1.DrainDevicesMax)}
+	}
+	found := Devices{Names: expand(d.Status.Devices)}
+	named := map[v1alpha1.DeviceName]bool{}
+	for _, name := range d.Spec.Devices {
+		named[name] = true
+	}
+	for _, name := range found.Names {
+		is := d.Spec.WithPartitions || named[name]
+		if selector := d.Spec.Selector; selector != nil {
+			is = d.Spec.WithPartitions || (selector.Driver == nil || *selector.Driver == name.Driver) && (selector.Pool == nil || *selector.Pool == name.Pool)
+		}
+		if !is {
+			return Devices{Reason: v1alpha1.BlockedNoDevices, Message: fmt.Sprintf(
+				"status.devices has %s, which the spec does not select: another client has written the status; delete the drain", name)}
+		}
+	}
 	return found
 }
 
