@@ -44,8 +44,10 @@ func ExampleRender() {
 	// ValidatingAdmissionPolicy dra-steward-proofs
 	// ValidatingAdmissionPolicy dra-steward-restarts
 	// ValidatingAdmissionPolicy dra-steward-rolls
+	// ValidatingAdmissionPolicy dra-steward-statuses
 	// ValidatingAdmissionPolicyBinding dra-steward-proofs
 	// ValidatingAdmissionPolicyBinding dra-steward-restarts
 	// ValidatingAdmissionPolicyBinding dra-steward-rolls
+	// ValidatingAdmissionPolicyBinding dra-steward-statuses
 	// ValidatingWebhookConfiguration dra-steward
 }
