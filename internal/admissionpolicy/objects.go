@@ -35,6 +35,8 @@ var variables = []admissionv1.Variable{
 	{Name: "asked", Expression: fmt.Sprintf("variables.requests.map(r, has(r.exactly) ? [r.exactly] : size(r.?firstAvailable.orValue([])) > %d ? [] : r.?firstAvailable.orValue([]))", resourceapi.FirstAvailableDeviceRequestMaxSize)},
 	{Name: "listed", Expression: "variables.asked.map(one, one.map(a, size(a.?tolerations.orValue([]))).sum()).sum()"},
 	{Name: "tolerations", Expression: "variables.listed > variables.most ? [] : variables.asked.map(one, one.map(a, a.?tolerations.orValue([])))"},
+	// ordinary has the tolerations of requests without admin access.
+	{Name: "ordinary", Expression: "variables.listed > variables.most ? [] : variables.asked.map(one, one.filter(a, !a.?adminAccess.orValue(false)).map(a, a.?tolerations.orValue([])))"},
 	// evicts: the rule evicts, and it is not one that has evicted at least these devices
 	// for the same taint before.
 	{Name: "evicts", Expression: "object.spec.taint.effect == 'NoExecute' && has(object.spec.deviceSelector) && " +

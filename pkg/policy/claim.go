@@ -17,11 +17,11 @@ import (
 type tolerationID struct {
 	key, value, operator, effect string
 	seconds                      int64
-	limited                      bool
+	limited, adminAccess         bool
 }
 
-func idOf(t *resourceapi.DeviceToleration) tolerationID {
-	id := tolerationID{key: t.Key, value: t.Value, operator: string(t.Operator), effect: string(t.Effect)}
+func idOf(t *resourceapi.DeviceToleration, adminAccess bool) tolerationID {
+	id := tolerationID{key: t.Key, value: t.Value, operator: string(t.Operator), effect: string(t.Effect), adminAccess: adminAccess}
 	if id.operator == "" {
 		id.operator = string(resourceapi.DeviceTolerationOpEqual)
 	}
@@ -120,7 +120,7 @@ func (d *devices) add(one deviceRequest) {
 	at := len(d.requests) - 1
 	d.lists = append(d.lists, at)
 	for i := range one.tolerations {
-		found := d.find(idOf(&one.tolerations[i]))
+		found := d.find(idOf(&one.tolerations[i], one.adminAccess))
 		t := &d.tolerations[found]
 		t.repeated = t.repeated || t.lastList == at
 		t.lastList = at
@@ -290,6 +290,7 @@ var (
 		fieldOf("noExecute", func(d *devices, i int) scalar { return truthOf(d.tolerations[i].evicts()) }),
 		fieldOf("domainKey", func(d *devices, i int) scalar { return textOf(domainKey(d.tolerations[i].key)) }),
 		fieldOf("known", func(d *devices, i int) scalar { return d.tolerations[i].known }),
+		fieldOf("adminAccess", func(d *devices, i int) scalar { return truthOf(d.tolerations[i].adminAccess) }),
 		fieldOf("repeated", func(d *devices, i int) scalar { return truthOf(d.tolerations[i].repeated) }),
 	}
 	requestFields = []listField{

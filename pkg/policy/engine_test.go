@@ -94,6 +94,38 @@ func TestWildcardIsDenied(t *testing.T) {
 	}
 }
 
+// TestAdminAccess: the policies about tolerations leave a request with admin access to DRA-CLAIM-001. The same toleration of an
+// ordinary request, or of an alternative, is denied in the same claim.
+func TestAdminAccess(t *testing.T) {
+	monitor, mistake := resourceapi.DeviceToleration{Operator: "Exists"}, resourceapi.DeviceToleration{}
+	reserved := resourceapi.DeviceToleration{Key: "gpu.nvidia.com/xid", Operator: "Exists", Effect: "NoExecute"}
+	late := resourceapi.DeviceToleration{Key: "example.com/late", Effect: "NoExecute", TolerationSeconds: new(int64(7200))}
+	for code, toleration := range map[string]resourceapi.DeviceToleration{
+		"DRA-TOL-001": monitor, "DRA-TOL-002": monitor, "DRA-TOL-003": reserved, "DRA-TOL-004": monitor, "DRA-TOL-005": late,
+	} {
+		settings := only(t, code)
+		settings.Modes[code] = policy.Deny
+		e := engine(t, settings, policy.Library())
+		claim := asking(toleration)
+		claim.Spec.Devices.Requests[0].Exactly.AdminAccess = new(true)
+		if d := decide(t, e, writing(claim)); len(d.Violations) > 0 {
+			t.Errorf("%s denies a monitor: %+v", code, d.Violations)
+		}
+		claim.Spec.Devices.Requests = append(claim.Spec.Devices.Requests,
+			resourceapi.DeviceRequest{Name: "work", Exactly: &resourceapi.ExactDeviceRequest{Tolerations: []resourceapi.DeviceToleration{toleration}}},
+			resourceapi.DeviceRequest{Name: "any", FirstAvailable: []resourceapi.DeviceSubRequest{{Name: "small", Tolerations: []resourceapi.DeviceToleration{toleration}}}})
+		d := decide(t, e, writing(claim))
+		if len(d.Violations) != 1 || len(d.Violations[0].Paths) != 2 || strings.Contains(strings.Join(d.Violations[0].Paths, " "), "[gpu]") {
+			t.Errorf("%s: want one violation of work and any, got %+v", code, d.Violations)
+		}
+	}
+	claim := asking(mistake)
+	claim.Spec.Devices.Requests[0].Exactly.AdminAccess = new(true)
+	if d := decide(t, engine(t, only(t, "DRA-TOL-001"), policy.Library()), writing(claim)); len(d.Violations) != 1 {
+		t.Errorf("an empty key needs the operator Exists, also with admin access: %+v", d.Violations)
+	}
+}
+
 // TestNothingToEvaluate: a claim without tolerations costs nothing.
 func TestNothingToEvaluate(t *testing.T) {
 	e := engine(t, only(t, "DRA-TOL-001"), policy.Library())

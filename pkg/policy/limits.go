@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"iter"
 
 	resourceapi "k8s.io/api/resource/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -63,7 +64,7 @@ func (l Limits) exceeded(object any, raw []byte) *excess {
 	}
 	requests, all := base+".devices.requests", 0
 	lists := tolerationsOf(spec)
-	for _, list := range lists {
+	for list := range lists {
 		all += len(list)
 	}
 	if all > l.Tolerations {
@@ -71,9 +72,9 @@ func (l Limits) exceeded(object any, raw []byte) *excess {
 	}
 	if all > l.DistinctTolerations {
 		distinct := make(map[tolerationID]bool, all)
-		for _, list := range lists {
+		for list, adminAccess := range lists {
 			for i := range list {
-				distinct[idOf(&list[i])] = true
+				distinct[idOf(&list[i], adminAccess)] = true
 			}
 		}
 		if len(distinct) > l.DistinctTolerations {
@@ -93,18 +94,21 @@ func (l Limits) size(path string, size int, raw []byte) *excess {
 	return nil
 }
 
-// tolerationsOf returns the lists of tolerations of a specification.
-func tolerationsOf(spec *resourceapi.ResourceClaimSpec) (lists [][]resourceapi.DeviceToleration) {
-	for i := range spec.Devices.Requests {
-		request := &spec.Devices.Requests[i]
-		if request.Exactly != nil {
-			lists = append(lists, request.Exactly.Tolerations)
-		}
-		for j := range request.FirstAvailable {
-			lists = append(lists, request.FirstAvailable[j].Tolerations)
+// tolerationsOf returns the lists of tolerations of a specification, and whether their request has admin access.
+func tolerationsOf(spec *resourceapi.ResourceClaimSpec) iter.Seq2[[]resourceapi.DeviceToleration, bool] {
+	return func(yield func([]resourceapi.DeviceToleration, bool) bool) {
+		for i := range spec.Devices.Requests {
+			request := &spec.Devices.Requests[i]
+			if e := request.Exactly; e != nil && !yield(e.Tolerations, e.AdminAccess != nil && *e.AdminAccess) {
+				return
+			}
+			for j := range request.FirstAvailable {
+				if !yield(request.FirstAvailable[j].Tolerations, false) {
+					return
+				}
+			}
 		}
 	}
-	return lists
 }
 
 // mayDeny reports whether a write may be denied because its policies could not be

@@ -5,6 +5,7 @@
 #   The API lets everybody tolerate every taint. With this policy a namespace tolerates
 #   the keys on its list and no others. It is off until a site has written the lists, one
 #   for all namespaces or one for each, as the parameters of the namespace.
+#   DRA-CLAIM-001 decides about requests with admin access, which allocate nothing.
 # custom:
 #   code: DRA-TOL-003
 #   severity: medium
@@ -25,6 +26,7 @@ package dra.tolerations.allowed_keys
 
 deny contains violation(toleration.paths) if {
 	some toleration in input.tolerations
+	not toleration.adminAccess
 	not toleration.wildcard
 	not toleration.key in input.parameters["DRA-TOL-003"].allowed
 	not domain(toleration.key) in allowed
@@ -32,6 +34,7 @@ deny contains violation(toleration.paths) if {
 
 deny contains violation(toleration.paths) if {
 	some toleration in input.tolerations
+	not toleration.adminAccess
 	toleration.wildcard
 	not domain(toleration.key) in allowed
 }

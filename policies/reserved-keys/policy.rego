@@ -6,6 +6,7 @@
 #   control by themselves: every editor of a namespace may write them. The keys listed
 #   here are for the listed namespaces, users and groups. A toleration without a key
 #   tolerates them, too.
+#   DRA-CLAIM-001 decides about requests with admin access, which allocate nothing.
 # related_resources:
 #   - ref: https://github.com/kubernetes/enhancements/tree/master/keps/sig-scheduling/5055-dra-device-taints-and-tolerations
 # custom:
@@ -43,6 +44,7 @@ package dra.tolerations.reserved_keys
 
 deny contains violation(toleration.paths, toleration.key) if {
 	some toleration in input.tolerations
+	not toleration.adminAccess
 	not toleration.wildcard
 	toleration.key in input.parameters["DRA-TOL-002"].keys
 	not spared
@@ -50,12 +52,14 @@ deny contains violation(toleration.paths, toleration.key) if {
 
 deny contains violation(toleration.paths, toleration.key) if {
 	some toleration in input.tolerations
+	not toleration.adminAccess
 	toleration.domainKey in input.parameters["DRA-TOL-002"].keys
 	not spared
 }
 
 deny contains violation(toleration.paths, "an empty key stands for all keys") if {
 	some toleration in input.tolerations
+	not toleration.adminAccess
 	toleration.wildcard
 	count(input.parameters["DRA-TOL-002"].keys) > 0
 	not spared

@@ -4,6 +4,7 @@
 #   A toleration of NoExecute without tolerationSeconds, or of every effect, keeps the pod
 #   on its device without limit: the device cannot be drained, and a broken one keeps its pod.
 #   An empty effect includes NoExecute, and its tolerationSeconds are ignored.
+#   DRA-CLAIM-001 decides about requests with admin access, which allocate nothing.
 # custom:
 #   code: DRA-TOL-004
 #   severity: medium
@@ -29,6 +30,7 @@ deny contains violation if {
 		"": "the pod is never evicted: an empty effect includes NoExecute, and its tolerationSeconds are ignored",
 	}
 	some toleration in input.tolerations
+	not toleration.adminAccess
 	toleration.noExecute
 	not toleration.ends
 	not toleration.key in keys

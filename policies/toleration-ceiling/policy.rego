@@ -4,6 +4,7 @@
 #   A drain is done when the last pod has left. tolerationSeconds beyond what the site
 #   plans for a maintenance are as good as none. So are those of an empty effect: they are
 #   ignored. DRA-TOL-004 reports a toleration without tolerationSeconds.
+#   DRA-CLAIM-001 decides about requests with admin access, which allocate nothing.
 # custom:
 #   code: DRA-TOL-005
 #   severity: medium
@@ -24,6 +25,7 @@ package dra.tolerations.toleration_ceiling
 
 deny contains violation if {
 	some toleration in input.tolerations
+	not toleration.adminAccess
 	toleration.ends
 	toleration.seconds > input.parameters["DRA-TOL-005"].maxSeconds
 	violation := {
@@ -36,6 +38,7 @@ deny contains violation if {
 
 deny contains violation if {
 	some toleration in input.tolerations
+	not toleration.adminAccess
 	toleration.noExecute
 	not toleration.ends
 	toleration.seconds != null

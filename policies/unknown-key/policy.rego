@@ -4,6 +4,7 @@
 #   The key of the toleration is in no taint of any ResourceSlice or DeviceTaintRule.
 #   Mostly that is a typing mistake, and the pod is evicted although it was meant to stay.
 #   It only warns: the taint may come later.
+#   DRA-CLAIM-001 decides about requests with admin access, which allocate nothing.
 # custom:
 #   code: DRA-TOL-008
 #   severity: low
@@ -24,6 +25,7 @@ package dra.tolerations.unknown_key
 
 deny contains violation if {
 	some toleration in input.tolerations
+	not toleration.adminAccess
 	toleration.known == false
 	not toleration.wildcard
 	not toleration.key in input.parameters["DRA-TOL-008"].keys

@@ -5,7 +5,8 @@
 #   API server does not check it. With any operator an empty key matches every key:
 #   `tolerations: [{}]` tolerates every taint that has no value, such as
 #   gpu.nvidia.com/gpu-lost. The pod then gets a device that is broken, reserved or
-#   about to be serviced.
+#   about to be serviced. A request with admin access allocates nothing and may tolerate
+#   everything with the operator Exists; DRA-CLAIM-001 decides who may write it.
 # related_resources:
 #   - ref: https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/#device-taints-and-tolerations
 # custom:
@@ -30,12 +31,19 @@ deny contains violation if {
 	not input.parameters["DRA-TOL-001"].allowed
 	some toleration in input.tolerations
 	toleration.wildcard
+	not monitors(toleration)
 	violation := {
 		"paths": toleration.paths,
 		"field": "key",
 		"message": concat("", ["a toleration with an empty key tolerates every taint", scope(toleration.operator, toleration.value)]),
 		"hint": "name the key of the taint to tolerate, one toleration for each key",
 	}
+}
+
+# A monitor watches devices of every state and allocates none.
+monitors(toleration) if {
+	toleration.adminAccess
+	toleration.operator == "Exists"
 }
 
 scope("Exists", _) := ""

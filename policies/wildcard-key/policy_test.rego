@@ -41,6 +41,10 @@ test_key_passes if {
 	count(denied(object.union(empty, {"key": "example.com/a", "wildcard": false}))) == 0
 }
 
+test_monitor_passes if count(denied(object.union(empty, {"operator": "Exists", "adminAccess": true}))) == 0
+
+test_monitor_needs_exists if count(denied(object.union(empty, {"adminAccess": true}))) == 1
+
 test_parameter_allows if {
 	count(wildcard_key.deny) == 0 with input.tolerations as [empty]
 		with input.parameters as {"DRA-TOL-001": {"allowed": true}}
