@@ -228,8 +228,9 @@ func (in Input) driverGone(holdings []podresources.Holding) (findings []Finding)
 // heldTwice reports each holder of a device that another claim holds, too. The claim of a pod that exists
 // shows adminAccess: while claims cannot be read, the kubelet's word is not enough.
 func (in Input) heldTwice(holdings []podresources.Holding) (findings []Finding) {
-	holders := map[Device][]podresources.Holding{}
+	holders, shared := map[Device][]podresources.Holding{}, map[Device]bool{}
 	for _, h := range holdings {
+		shared[deviceOf(h)] = shared[deviceOf(h)] || h.ShareID != ""
 		if in.Unread && h.Pod != "" && h.Source != podresources.FromClaim {
 			continue
 		}
@@ -238,6 +239,9 @@ func (in Input) heldTwice(holdings []podresources.Holding) (findings []Finding) 
 		}
 	}
 	for at, all := range holders {
+		if shared[at] {
+			continue // the checkpoint need not name the share of a claim
+		}
 		for _, h := range all {
 			if i := slices.IndexFunc(all, func(o podresources.Holding) bool { return o.ClaimUID != h.ClaimUID }); i >= 0 {
 				other := cmp.Or(all[i].Pod, "UID "+string(all[i].PodUID))

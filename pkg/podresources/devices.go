@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
 	"github.com/dra-steward/dra-steward/pkg/podresources/checkpoint"
 )
@@ -96,13 +97,47 @@ func (a *attribution) isPrepared(listed listedPod, at key, onNode bool) Prepared
 	return PreparedUnknown
 }
 
+// A said is what the node says of one device, or of one share of it.
+type said struct {
+	share     types.UID
+	requests  []string // none means all, or not said
+	ids       []string
+	exactness Exactness
+}
+
+// fill sets the CDI ids of a device from the answers about it. A driver need not name the share that an allocation has
+// (dra-driver-cpu does not): then the request tells two shares apart. Where it does not either, the ids are those of all.
+func (h *Holding) fill(answers []said) bool {
+	named := func(a said) bool { return a.share == h.ShareID }
+	possible := slices.DeleteFunc(slices.Clone(answers), func(a said) bool { return !named(a) && a.share != "" && h.ShareID != "" })
+	if h.ShareID != "" && slices.ContainsFunc(possible, named) {
+		possible = slices.DeleteFunc(possible, func(a said) bool { return !named(a) })
+	}
+	ofRequest := func(a said) bool { return slices.Contains(a.requests, resourceclaim.BaseRequestRef(h.Request)) }
+	if slices.ContainsFunc(possible, ofRequest) {
+		possible = slices.DeleteFunc(possible, func(a said) bool { return !ofRequest(a) })
+	}
+	for i, a := range possible {
+		switch {
+		case i == 0:
+			h.CDIIDs, h.Exactness = a.ids, a.exactness
+		case !slices.Equal(h.CDIIDs, a.ids):
+			h.CDIIDs, h.Exactness = slices.Concat(h.CDIIDs, a.ids), ShareUnknown
+		}
+	}
+	return len(possible) > 0
+}
+
 // fill sets the CDI ids of a device from the checkpoint.
 func fill(h *Holding, prepared checkpoint.Claim) bool {
+	var answers []said
 	for _, d := range prepared.Devices {
-		if d.Driver == h.Driver && d.Pool == h.Pool && d.Device == h.Device && d.ShareID == h.ShareID {
-			h.CDIIDs, h.Exactness = d.CDIIDs, Exact
-			return true
+		if d.Driver == h.Driver && d.Pool == h.Pool && d.Device == h.Device {
+			answers = append(answers, said{d.ShareID, d.Requests, d.CDIIDs, Exact})
 		}
+	}
+	if h.fill(answers) {
+		return true
 	}
 	if slices.Contains(prepared.SkipsPrepare, h.Driver) {
 		h.Exactness = Exact // without any

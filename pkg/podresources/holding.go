@@ -32,6 +32,8 @@ const (
 	// CDIUnknown: no source has the CDI ids of the device, for example because the
 	// claim is not prepared yet.
 	CDIUnknown Exactness = "cdi-unknown"
+	// ShareUnknown: the claim has several shares of the device, and the node does not say which CDI ids are of which share.
+	ShareUnknown Exactness = "share-unknown"
 	// RequestUnknown: the container is listed with the claim, but maybe uses another
 	// request of it than that of the device.
 	RequestUnknown Exactness = "request-unknown"

@@ -91,17 +91,17 @@ func nested(resources []*v1.ClaimResource, indexes []int) bool {
 // fill sets the CDI ids of a device from the kubelet's answer. Where they are inferred,
 // the status of the pod may confirm them.
 func (l listedPod) fill(h *Holding, pod *corev1.Pod, at key) bool {
+	var answers []said
 	for _, d := range l.claims[at] {
-		if d.driver != h.Driver || d.pool != h.Pool || d.device != h.Device || d.share != h.ShareID {
-			continue
+		if d.driver == h.Driver && d.pool == h.Pool && d.device == h.Device {
+			answers = append(answers, said{share: d.share, ids: d.ids, exactness: d.exactness})
 		}
-		h.CDIIDs, h.Exactness = d.ids, d.exactness
-		if d.exactness == CDIInferred && confirmed(pod, *h, at.name, l.claims[at]) {
-			h.Exactness = Exact
-		}
-		return true
 	}
-	return false
+	found := h.fill(answers)
+	if found && h.Exactness == CDIInferred && confirmed(pod, *h, at.name, l.claims[at]) {
+		h.Exactness = Exact
+	}
+	return found
 }
 
 // confirmed reports whether the health that the kubelet reports (KEP-4680) names the same
