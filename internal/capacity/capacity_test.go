@@ -204,7 +204,7 @@ func TestShares(t *testing.T) {
 		t.Errorf("shares: %+v", s)
 	}
 	claim.Status.Allocation.Devices.Results[0].ConsumedCapacity["memory"] = resource.MustParse("70Gi")
-	if got, want := text(report(t, cluster, capacity.Scope{}, capacity.ByDriver).Total), "total 2 allocatable 1 held 1 fits 4 0 0 0"; got != want {
+	if got, want := text(report(t, cluster, capacity.Scope{}, capacity.ByDriver).Total), "total 2 allocatable 2 fits 4 0 0 0"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	claim.Status.Allocation.Devices.Results[0].ConsumedCapacity["memory"] = resource.MustParse("30Gi")

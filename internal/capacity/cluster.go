@@ -174,7 +174,7 @@ func (s *survey) setState(d *device) {
 	h := s.held.get(d.id())
 	h.published = true
 	d.holding = h
-	d.inUse = h.exclusive || h.shares > 0
+	d.inUse = h.Exclusive || h.Shares > 0
 	d.shared = s.features.ConsumableCapacity && d.seen.AllowMultipleAllocations != nil && *d.seen.AllowMultipleAllocations
 	d.room = 1
 	if d.shared {
@@ -184,7 +184,7 @@ func (s *survey) setState(d *device) {
 		d.effect = effectOf(d.seen.Taints)
 	}
 	switch {
-	case h.exclusive, d.inUse && !s.features.ConsumableCapacity, d.room == 0 && !d.unlimited:
+	case h.Full(d.seen), d.inUse && !s.features.ConsumableCapacity:
 		d.state, d.room, d.unlimited = Held, 0, false
 	case d.reason != "":
 		d.state = Unreachable

@@ -23,12 +23,9 @@ func (all holdings) get(id usage.DeviceID) *holding {
 
 // A holding is what claims have of one device.
 type holding struct {
-	// exclusive is true if a claim has it for itself.
-	exclusive bool
+	usage.Taken
 	// published is true if the newest generation of the pool has the device.
 	published bool
-	shares    int
-	consumed  map[resourceapi.QualifiedName]resource.Quantity
 	// by are the claims, once for each result.
 	by []part
 }
@@ -47,7 +44,7 @@ func holdingsOf(claims []*resourceapi.ResourceClaim) holdings {
 			continue
 		}
 		for _, r := range claim.Status.Allocation.Devices.Results {
-			if r.AdminAccess != nil && *r.AdminAccess {
+			if usage.Observes(r) {
 				continue
 			}
 			id := usage.DeviceID{Driver: r.Driver, Pool: r.Pool, Device: r.Device}
@@ -64,19 +61,7 @@ func holdingsOf(claims []*resourceapi.ResourceClaim) holdings {
 
 func (h *holding) add(claim *resourceapi.ResourceClaim, r resourceapi.DeviceRequestAllocationResult) {
 	h.by = append(h.by, part{claim, r.ShareID == nil})
-	if r.ShareID == nil {
-		h.exclusive = true
-		return
-	}
-	h.shares++
-	for name, value := range r.ConsumedCapacity {
-		if h.consumed == nil {
-			h.consumed = map[resourceapi.QualifiedName]resource.Quantity{}
-		}
-		sum := h.consumed[name].DeepCopy()
-		sum.Add(value)
-		h.consumed[name] = sum
-	}
+	h.Add(r)
 }
 
 // maxRoom bounds the shares of one device that are counted.
@@ -92,7 +77,7 @@ func room(d *resourceapi.Device, h *holding) (shares int, unlimited bool) {
 			share = *c.RequestPolicy.Default
 		}
 		left := c.Value.DeepCopy()
-		left.Sub(h.consumed[name])
+		left.Sub(h.Consumed[name])
 		if share.Sign() <= 0 {
 			if left.Sign() < 0 {
 				return 0, false

@@ -421,7 +421,7 @@ func (r *Row) shares(d *device, state State) {
 	if r.Shares == nil {
 		r.Shares = &Shares{}
 	}
-	r.Shares.Held += d.holding.shares
+	r.Shares.Held += d.holding.Shares
 	switch {
 	case state != Allocatable:
 	case d.unlimited:

@@ -38,7 +38,7 @@ func CapacityCommand(streams cmdutil.Streams) *cobra.Command {
 		Short: "Count the allocated and the allocatable devices, and the others by reason",
 		Long: `capacity counts devices. Each one is in one column, the first that applies:
 
-  HELD           a claim has it, or no share of default size is left of a shared device
+  HELD           a claim has it, or not even the smallest share of a shared device is left
   UNREACHABLE    its pool is incomplete or invalid, or its node is missing, not ready or
                  unschedulable
   PATCHED AWAY   a ResourceSlicePatch has taken it out of the class

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -69,7 +70,7 @@ func (o *devicesOptions) flags(c *cobra.Command) {
 	f.StringVarP(&o.labels, "node-selector", "l", "", "only devices of the nodes with these labels, such as rack=r7")
 	f.StringVar(&o.node, "node", "", "only devices of this node")
 	f.StringVar(&o.heldBy, "held-by", "", "only devices that claim/NAME, pod/NAME or namespace/NAME holds")
-	f.BoolVar(&o.free, "free", false, "only devices that no claim holds")
+	f.BoolVar(&o.free, "free", false, "only devices that a claim can get, or a share of them")
 	f.BoolVar(&o.tainted, "tainted", false, "only devices with a taint")
 	f.BoolVarP(&o.Everywhere, "all-namespaces", "A", false, "fail if the claims of all namespaces cannot be read, instead of showing those of one namespace")
 	f.BoolVar(&o.noHeaders, "no-headers", false, "print neither the header nor the line of totals")
@@ -184,7 +185,7 @@ func (o devicesOptions) choose(l *clusterread.Snapshot, args []string) ([]device
 		wanted = append(wanted, holder.targets)
 	}
 	return filter(reportDevices(l), wanted, func(r deviceReport) bool {
-		return (!o.free || len(r.AllocatedTo) == 0) && (!o.tainted || len(r.Taints) > 0) && holder.has(r)
+		return (!o.free || !r.Full) && (!o.tainted || len(r.Taints) > 0) && holder.has(r)
 	}), nil
 }
 
@@ -198,7 +199,7 @@ func (h holder) has(r deviceReport) bool {
 	if h.namespace == "" {
 		return true
 	}
-	for _, by := range r.AllocatedTo {
+	for _, by := range slices.Concat(r.AllocatedTo, r.ObservedBy) {
 		if by.Namespace == h.namespace {
 			return true
 		}

@@ -3,10 +3,12 @@ package device
 import (
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/dra-steward/dra-steward/internal/clusterread"
 	"github.com/dra-steward/dra-steward/internal/printable"
@@ -27,6 +29,12 @@ type deviceReport struct {
 	Patched []patchedReport `json:"patched,omitempty"`
 	// AllocatedTo are the claims that have the device.
 	AllocatedTo []holderReport `json:"allocatedTo,omitempty"`
+	// ObservedBy are the claims that have only admin access to it. They hold nothing.
+	ObservedBy []holderReport `json:"observedBy,omitempty"`
+	// Consumed is what all shares of it consume of its capacity, which claims share.
+	Consumed map[string]consumedReport `json:"consumed,omitempty"`
+	// Full is true if no other claim can get it, or a share of it.
+	Full bool `json:"full"`
 	// Node is where it is, empty if that is more than one.
 	Node string `json:"node,omitempty"`
 }
@@ -36,6 +44,12 @@ type holderReport struct {
 	Namespace string   `json:"namespace"`
 	Claim     string   `json:"claim"`
 	UsedBy    []string `json:"usedBy,omitempty"`
+}
+
+// consumedReport is what shares consume of one capacity.
+type consumedReport struct {
+	Consumed resource.Quantity `json:"consumed"`
+	Total    resource.Quantity `json:"total"`
 }
 
 // patchedReport is what patches did to one attribute or capacity.
@@ -103,19 +117,54 @@ func reportDevices(l *clusterread.Snapshot) []deviceReport {
 	all, holders := []deviceReport{}, l.Holders()
 	for d := range l.View.Devices() {
 		r := reportDevice(d)
-		for _, claim := range holders.Claims(usage.DeviceID{Driver: r.Driver, Pool: r.Pool, Device: r.Device}) {
+		id, use := usage.DeviceID{Driver: r.Driver, Pool: r.Pool, Device: r.Device}, use{}
+		for _, claim := range holders.Claims(id) {
 			holder := holderReport{Namespace: claim.Namespace, Claim: claim.Name}
 			for _, user := range claim.Status.ReservedFor {
 				holder.UsedBy = append(holder.UsedBy, user.Resource+"/"+user.Name)
 			}
-			r.AllocatedTo = append(r.AllocatedTo, holder)
+			if use.add(claim, id) {
+				r.AllocatedTo = append(r.AllocatedTo, holder)
+			} else {
+				r.ObservedBy = append(r.ObservedBy, holder)
+			}
 		}
+		r.Full, r.Consumed = use.Full(d.Merged()), use.consumed(d.Merged())
 		for _, name := range []*string{d.Slice().Spec.NodeName, d.Published().NodeName} {
 			if name != nil {
 				r.Node = *name
 			}
 		}
 		all = append(all, r)
+	}
+	return all
+}
+
+// use is what claims have of a device.
+type use struct{ usage.Taken }
+
+// add adds what a claim has of a device, and reports whether that is more than admin access.
+func (u *use) add(claim *resourceapi.ResourceClaim, id usage.DeviceID) (holds bool) {
+	if claim.Status.Allocation == nil {
+		return false
+	}
+	for _, r := range claim.Status.Allocation.Devices.Results {
+		if (usage.DeviceID{Driver: r.Driver, Pool: r.Pool, Device: r.Device}) == id {
+			u.Add(r)
+			holds = holds || !usage.Observes(r)
+		}
+	}
+	return holds
+}
+
+// consumed is what the shares consume of a device; nil without shares.
+func (u *use) consumed(d *resourceapi.Device) (all map[string]consumedReport) {
+	if u.Shares == 0 {
+		return nil
+	}
+	all = map[string]consumedReport{}
+	for name, capacity := range d.Capacity {
+		all[string(name)] = consumedReport{u.Consumed[name], capacity.Value}
 	}
 	return all
 }
@@ -128,10 +177,13 @@ func (r deviceReport) inOne(all []taints.Target) bool {
 
 // totals is the last line of the table.
 func totals(all []deviceReport) string {
-	held, tainted := 0, 0
+	held, partly, tainted := 0, 0, 0
 	for _, r := range all {
-		if len(r.AllocatedTo) > 0 {
+		switch {
+		case r.Full:
 			held++
+		case len(r.AllocatedTo) > 0:
+			partly++
 		}
 		if len(r.Taints) > 0 {
 			tainted++
@@ -141,7 +193,11 @@ func totals(all []deviceReport) string {
 	if len(all) == 1 {
 		what = "device"
 	}
-	return fmt.Sprintf("%d %s: %d allocated, %d free; %d tainted", len(all), what, held, len(all)-held, tainted)
+	allocated := fmt.Sprintf("%d allocated", held)
+	if partly > 0 {
+		allocated += fmt.Sprintf(", %d in part", partly)
+	}
+	return fmt.Sprintf("%d %s: %s, %d free; %d tainted", len(all), what, allocated, len(all)-held-partly, tainted)
 }
 
 // writeDevicesText writes a line for each device, and one for each of its taints and
@@ -179,15 +235,22 @@ func writeDevicesText(out io.Writer, all []deviceReport, wide, headers bool) err
 	return err
 }
 
-// holders names the claims and who uses them, "-" for none.
+// holders names the claims, what their shares consume of the total, and who uses them; "-" for none.
 func (r deviceReport) holders() (claims, users string) {
-	for _, h := range r.AllocatedTo {
-		claims += "," + h.Namespace + "/" + h.Claim
-		for _, user := range h.UsedBy {
-			users += "," + user
+	var names, used []string
+	for _, h := range slices.Concat(r.AllocatedTo, r.ObservedBy) {
+		name := h.Namespace + "/" + h.Claim
+		if len(names) >= len(r.AllocatedTo) {
+			name += " (admin access)"
 		}
+		names, used = append(names, name), append(used, h.UsedBy...)
 	}
-	return or(strings.TrimPrefix(claims, ","), "-"), or(strings.TrimPrefix(users, ","), "-")
+	claims = strings.Join(names, ",")
+	for _, name := range slices.Sorted(maps.Keys(r.Consumed)) {
+		c := r.Consumed[name]
+		claims += fmt.Sprintf(" %s %s/%s", name, c.Consumed.String(), c.Total.String())
+	}
+	return or(claims, "-"), or(strings.Join(used, ","), "-")
 }
 
 func or(text, empty string) string {

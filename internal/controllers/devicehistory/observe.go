@@ -13,6 +13,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/history"
 	"github.com/dra-steward/dra-steward/pkg/toleration"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
+	"github.com/dra-steward/dra-steward/pkg/usage"
 )
 
 // holderOf is a claim with what is known of its pods.
@@ -40,7 +41,7 @@ func holderOf(claim *resourceapi.ResourceClaim, pod func(namespace, name string)
 	return h
 }
 
-// devicesOf are the devices of a claim, each once.
+// devicesOf are the devices that a claim holds, each once. Admin access only observes.
 func devicesOf(claim *resourceapi.ResourceClaim) (devices []v1alpha1.DeviceName) {
 	if claim == nil || claim.Status.Allocation == nil {
 		return nil
@@ -48,7 +49,7 @@ func devicesOf(claim *resourceapi.ResourceClaim) (devices []v1alpha1.DeviceName)
 	for i := range claim.Status.Allocation.Devices.Results {
 		r := &claim.Status.Allocation.Devices.Results[i]
 		name := v1alpha1.DeviceName{Driver: r.Driver, Pool: r.Pool, Device: r.Device}
-		if !slices.Contains(devices, name) {
+		if !usage.Observes(*r) && !slices.Contains(devices, name) {
 			devices = append(devices, name)
 		}
 	}
