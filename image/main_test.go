@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -47,16 +48,24 @@ func TestVEX(t *testing.T) {
 	}
 }
 
-// TestVEXInWorkflow: a release asks govulncheck about both modules.
+// TestVEXInWorkflow: a release asks govulncheck about both modules, and before it logs in to a registry. After that,
+// it runs no program of a module that no go.sum of this repository has.
 func TestVEXInWorkflow(t *testing.T) {
 	text, err := os.ReadFile("../.github/workflows/release.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"for of in dra-steward:. dra-steward-scheduler:scheduler; do", `go run -C "$module" golang.org/x/vuln/cmd/govulncheck@`, `vex -program "$program"`} {
-		if !strings.Contains(string(text), want) {
-			t.Errorf("release.yaml lacks %s", want)
+	before, after, found := strings.Cut(string(text), "- name: Log in to the registry")
+	if !found {
+		t.Fatal("release.yaml has no login")
+	}
+	for _, want := range []string{"for of in dra-steward:. dra-steward-scheduler:scheduler; do", `bin/tools/govulncheck -C "$module"`, `vex -program "$program"`} {
+		if !strings.Contains(before, want) {
+			t.Errorf("release.yaml lacks %s before the login", want)
 		}
+	}
+	if at := regexp.MustCompile(`go (run|install|build)[^\n]*@`).FindString(string(text)); at != "" || strings.Contains(after, "go install") || strings.Contains(after, "govulncheck") {
+		t.Errorf("release.yaml runs %q or govulncheck after the login", at)
 	}
 }
 
