@@ -185,9 +185,11 @@ func acknowledgedFirst(s *siege) {
 	s.settle()
 }
 
-// recreated makes each pod again under its name, as a controller of the tenant can, with an owner of its choice.
+// recreated makes each pod again under its name, as a controller of the tenant can, with an owner of its choice. That
+// must exist, or Kubernetes deletes the pods.
 func recreated(s *siege) {
 	s.workload("", threshold/2)
+	owner := create(s.T, s.c.CoreV1().ConfigMaps(s.name), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "owner"}})
 	for round := range rounds {
 		for n, device := range s.held() {
 			s.create(s.rule(unique(round, n), device, "NoExecute", ""))
@@ -195,7 +197,7 @@ func recreated(s *siege) {
 		s.settle()
 		for n := range threshold / 2 {
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("pod-%03d", n), OwnerReferences: []metav1.OwnerReference{
-				{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "forged", UID: types.UID(s.name)}}}, Spec: s.podSpec()}
+				{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID, Controller: new(true)}}}, Spec: s.podSpec()}
 			_, _ = s.c.CoreV1().Pods(s.name).Create(s.Context(), pod, metav1.CreateOptions{}) // the others have not left
 		}
 		s.seen(threshold / 2)
@@ -224,7 +226,7 @@ func controlled(s *siege, pods int) {
 	if err != nil {
 		s.Fatal(err)
 	}
-	c, err := controller.Start(s.Context(), append(args, "--leader-elect=false"))
+	c, err := controller.Start(s.Context(), args)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -237,12 +239,12 @@ func controlled(s *siege, pods int) {
 
 // drained is as many drains as the guard admits, and then as many rules.
 func drained(s *siege) {
-	controlled(s, 4*threshold)
+	controlled(s, 3*threshold)
 	held := s.held()
 	for n := range 2 * threshold {
 		s.drain(fmt.Sprint(n), held[n])
 	}
-	for n := range 2 * threshold {
+	for n := range threshold {
 		again(s, n, held[2*threshold+n])
 	}
 	s.settle()
@@ -250,7 +252,7 @@ func drained(s *siege) {
 
 // together is a rule, drains and a reaction to taints of the driver, which each have half of the threshold.
 func together(s *siege) {
-	controlled(s, 4*threshold)
+	controlled(s, 3*threshold)
 	held := s.held()
 	reaction := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": v1alpha1.APIVersion, "kind": v1alpha1.DeviceReactionKind, "metadata": map[string]any{"name": s.name},

@@ -51,8 +51,8 @@ type siege struct {
 // threshold is how many pods are evicted without an acknowledgement.
 const threshold = 20
 
-// siegeDevices is how many devices the pool has.
-const siegeDevices = 128
+// siegeDevices is how many devices the pool has: a slice with taints can have no more.
+const siegeDevices = 64
 
 // newSiege makes a pool of devices, and installs the guard with a threshold of pods.
 func newSiege(t *testing.T, number int, window string) *siege {
