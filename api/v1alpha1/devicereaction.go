@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/dra-steward/dra-steward/internal/quantity"
 )
 
 // DeviceReactionKind and DeviceReactionResource name the kind in manifests and in paths of the
@@ -376,6 +378,9 @@ func ProofTemplate(p *ReactionProve) (*corev1.PodTemplateSpec, error) {
 	decoder := json.NewDecoder(bytes.NewReader(p.Template.Raw))
 	decoder.DisallowUnknownFields()
 	template := &corev1.PodTemplateSpec{}
+	if err := quantity.Scan(p.Template.Raw, template); err != nil {
+		return nil, fmt.Errorf("has a number that cannot be read: %w", err)
+	}
 	if err := decoder.Decode(template); err != nil {
 		return nil, fmt.Errorf("must be a v1 PodTemplateSpec: %w", err)
 	}

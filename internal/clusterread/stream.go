@@ -98,6 +98,7 @@ func (s streamed[E, T, L]) page(ctx context.Context, options metav1.ListOptions,
 			if err := object.Unmarshal(field); err != nil {
 				return err
 			}
+			quantity.Cap(object)
 			return visit(object)
 		}
 		return nil

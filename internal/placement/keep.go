@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/dra-steward/dra-steward/internal/compact"
+	"github.com/dra-steward/dra-steward/internal/quantity"
 	"github.com/dra-steward/dra-steward/pkg/usage"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -20,6 +21,7 @@ import (
 // Keep is a transform for informers: it keeps the fields of objects that a Cluster reads, and
 // that usage.Trim keeps.
 func Keep(object any) (any, error) {
+	quantity.Cap(object)
 	switch object := object.(type) {
 	case *corev1.Pod:
 		return keepPod(object), nil

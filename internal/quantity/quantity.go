@@ -5,6 +5,7 @@ package quantity
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -14,6 +15,10 @@ import (
 const (
 	maxExponentDigits = 3
 	maxLength         = 1 << 10
+	// MaxMagnitude is the exponent of the first power of ten beyond the bounds. It keeps the exponent within three digits in which Kubernetes writes the number.
+	MaxMagnitude = 1000
+	// largestSuffix is as many digits as E and Ei stand for.
+	largestSuffix = 19
 )
 
 // Unreadable is the annotation, of objects in memory only, that says which number of a specification
@@ -35,12 +40,27 @@ func Bounded(text string) error {
 	if len(begin)-len(suffix) > maxLength {
 		return fmt.Errorf("must have at most %d digits", maxLength)
 	}
-	if suffix == "" || suffix == begin || suffix[0]|0x20 != 'e' {
-		return nil
+	whole, _, _ := strings.Cut(begin[:len(begin)-len(suffix)], ".")
+	magnitude := len(strings.TrimLeft(whole, "0"))
+	switch {
+	case suffix == "" || suffix == begin:
+	case suffix[0]|0x20 == 'e' && len(suffix) > 1 && suffix[1] != 'i':
+		exponent := strings.TrimLeft(strings.TrimLeft(suffix[1:], "+-"), "0")
+		if rest := strings.TrimLeft(exponent, "0123456789"); rest == "" && len(exponent) > maxExponentDigits {
+			return fmt.Errorf("must have an exponent between -%[1]s and %[1]s", strings.Repeat("9", maxExponentDigits))
+		}
+		if n, err := strconv.Atoi(exponent); err == nil && suffix[1] != '-' {
+			magnitude += n
+		} else if err == nil {
+			magnitude -= n
+		}
+	case strings.ContainsAny(suffix[:1], "num"):
+		magnitude -= 3 * (1 + strings.Index("mun", suffix[:1]))
+	default:
+		magnitude += largestSuffix
 	}
-	exponent := strings.TrimLeft(strings.TrimLeft(suffix[1:], "+-"), "0")
-	if rest := strings.TrimLeft(exponent, "0123456789"); rest == "" && len(exponent) > maxExponentDigits {
-		return fmt.Errorf("must have an exponent between -%[1]s and %[1]s", strings.Repeat("9", maxExponentDigits))
+	if magnitude > MaxMagnitude {
+		return fmt.Errorf("must be less than 1e%d", MaxMagnitude)
 	}
 	return nil
 }

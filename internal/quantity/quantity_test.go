@@ -16,10 +16,10 @@ var numbers = map[string]bool{
 	"1e4194967296": true, "1E+4292967296": true, "1e9223372036854775807": true, "1e4294967296": true,
 	// These are parsed soon, and compared late.
 	"1e2147483647": true, "1e1000": true, "0.000e00001000": true,
-	strings.Repeat("1", 1025): true, "0." + strings.Repeat("0", 1024) + "1": true, strings.Repeat("7", 1025) + "Gi": true,
+	strings.Repeat("1", 1025): true, strings.Repeat("1", 1001): true, strings.Repeat("1", 990) + "E": true, "1" + strings.Repeat("0", 30) + "e980": true, "0." + strings.Repeat("0", 1024) + "1": true, strings.Repeat("7", 1025) + "Gi": true,
 
 	"80Gi": false, "0": false, "-1.5": false, "1e-999": false, "1e999": false, "1E+000000000000000000000012": false, "5E": false, "1Ei": false,
-	strings.Repeat("1", 1024): false, ".5m": false, "100n": false, "9223372036854775808": false, "0.0000000001": false,
+	strings.Repeat("1", 1000): false, "0." + strings.Repeat("1", 1000) + "e999": false, strings.Repeat("0", 1000) + "1e999": false, strings.Repeat("1", 981) + "Gi": false, "1" + strings.Repeat("0", 999) + "e-5": false, ".5m": false, "100n": false, "9223372036854775808": false, "0.0000000001": false,
 	"": false, "abc": false, "1e": false, "e-99999": false, "1e-99999x": false, "1e-9999.5": false, "6f1c2d3e-4b1e-4c5e-8a7e-123456789012": false,
 }
 
@@ -49,6 +49,9 @@ func same(t *testing.T, text string) {
 	want, wrong := resource.ParseQuantity(text)
 	if (err == nil) != (wrong == nil) || err == nil && (got.Cmp(want) != 0 || got.String() != want.String()) {
 		t.Errorf("%.100q: got %v, %v, want %v, %v", text, got, err, want, wrong)
+	}
+	if err == nil && quantity.Bounded(got.String()) != nil {
+		t.Errorf("%.100q is within the bounds, and beyond them as it is stored: %.100s", text, got.String())
 	}
 }
 

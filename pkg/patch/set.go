@@ -74,6 +74,7 @@ func (s *Set) Apply(slice *resourceapi.ResourceSlice) *Result {
 // bound. Where that does not suffice, the error is [ErrUnfinished], and the next call for the
 // slice goes on. cost is what was evaluated.
 func (s *Set) ApplyWithin(ctx context.Context, slice *resourceapi.ResourceSlice, limit uint64) (result *Result, cost uint64, err error) {
+	slice = quantity.Capped(slice)
 	var selected []*Patch
 	for candidate := range s.All() {
 		if candidate.Selects(slice.Spec.Driver, slice.Spec.Pool.Name) {

@@ -129,7 +129,7 @@ var Packages = map[string]Package{
 	// scheduler read it.
 	"pkg/patch/record": {Floor: 2, Peers: []string{"pkg/patch"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 
-	"api/v1alpha1":                {Floor: 1, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
+	"api/v1alpha1":                {Floor: 1, Peers: []string{"internal/quantity"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"policies":                    {Floor: 1, Importers: []string{"pkg/policy"}},
 	"policies/parameters":         {Floor: 1, Importers: []string{"internal/parameters"}},
 	"charts":                      {Floor: 1},

@@ -11,6 +11,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/quantity"
 	"github.com/dra-steward/dra-steward/pkg/patch"
 )
 
@@ -46,10 +47,11 @@ type DriverWrite struct {
 	left Originals
 }
 
-// Published returns a stored slice as its driver published it; the slice itself where
+// Published returns a stored slice as its driver published it, with numbers of at most 1e1000; the slice itself where
 // nothing differs. It fails, and returns the stored slice, if the record cannot be read or has
 // an invalid value, which no API server has checked.
 func Published(slice *resourceapi.ResourceSlice, now time.Time) (*resourceapi.ResourceSlice, error) {
+	slice = quantity.Capped(slice)
 	if slice.Annotations[Annotation] == "" {
 		return slice, nil
 	}
