@@ -4,12 +4,6 @@ import (
 	apiservercel "k8s.io/apiserver/pkg/cel"
 )
 
-// Numbers within these bounds are parsed in a millisecond.
-const (
-	maxDigits   = 8 << 10
-	maxExponent = 9999
-)
-
 // quantityValue is a quantity in an expression.
 type quantityValue = apiservercel.Quantity
 

@@ -7,6 +7,8 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
+
+	"github.com/dra-steward/dra-steward/internal/quantity"
 )
 
 // A work tells how much work a call does with its arguments. What is beyond left it may
@@ -199,25 +201,16 @@ func clock(_ *call, args []ref.Val, left int) int {
 }
 
 // quantityOf is the work of a quantity's parser, which multiplies and divides by powers of
-// ten. An exponent beyond the bound is not parsed.
+// ten. A number beyond the bounds is not parsed.
 func quantityOf(_ *call, args []ref.Val, left int) int {
 	text, is := args[0].(types.String)
-	if !is {
+	switch {
+	case !is:
 		return 1
-	}
-	if len(text) > maxDigits {
+	case quantity.Bounded(string(text)) != nil:
 		return left + 1
+	case strings.ContainsAny(string(text), "eE"):
+		return times(4, len(text)+quantity.MaxMagnitude, left)
 	}
-	total := times(4, len(text), left)
-	if at := strings.IndexAny(string(text), "eE"); at >= 0 {
-		digits := strings.TrimLeft(string(text[at+1:]), "+-0")
-		exponent := 0
-		for i := 0; i < len(digits) && digits[i] >= '0' && digits[i] <= '9'; i++ {
-			if exponent = exponent*10 + int(digits[i]-'0'); exponent > maxExponent {
-				return left + 1
-			}
-		}
-		total += 4 * exponent
-	}
-	return total
+	return times(4, len(text), left)
 }

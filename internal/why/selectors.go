@@ -3,6 +3,7 @@ package why
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,7 +11,9 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dra-steward/dra-steward/internal/manifest"
+	"github.com/dra-steward/dra-steward/internal/placement"
 	"github.com/dra-steward/dra-steward/internal/plural"
+	"github.com/dra-steward/dra-steward/internal/selector"
 )
 
 func nearest(name string, names []string) string { return manifest.Nearest(name, names) }
@@ -31,8 +34,7 @@ func (q *question) failing(ctx context.Context, r asked, request *Request) (all 
 	}
 	h := hypothesis{cause: Cause{Kind: SelectorError, Devices: len(broken)}, change: func(*question) {}}
 	i, guarded, message := q.withPresenceCheck(ctx, r.selectors, broken)
-	h.cause.Message = fmt.Sprintf("selector %d of request %s fails on %s, and kube-scheduler stops: %s", i, r.name, broken[0], message)
-	h.cause.Remedy = "correct the expression" + q.knownAttributes(broken)
+	h.cause.Message, h.cause.Remedy = q.failure(ctx, fmt.Sprintf("selector %d of request %s", i, r.name), r.selectors[i], broken, message)
 	if guarded != "" && q.origin.resource != podResource {
 		h.cause.Remedy = "check that the device has the attribute"
 		h.cause.Command = q.editSelector(r, i, guarded)
@@ -43,14 +45,32 @@ func (q *question) failing(ctx context.Context, r asked, request *Request) (all 
 
 func (q *question) failingClass(ctx context.Context, r asked, broken []place) hypothesis {
 	h := hypothesis{cause: Cause{Kind: SelectorError, Devices: len(broken)}, change: func(*question) {}}
-	i, guarded, message := q.withPresenceCheck(ctx, q.cluster.View.Class(r.class).Spec.Selectors, broken)
-	h.cause.Message = fmt.Sprintf("selector %d of DeviceClass %s fails on %s, and kube-scheduler stops: %s", i, r.class, broken[0], message)
-	h.cause.Remedy, h.cause.Command = "correct the expression"+q.knownAttributes(broken), editClass(r.class)
+	selectors := q.cluster.View.Class(r.class).Spec.Selectors
+	i, guarded, message := q.withPresenceCheck(ctx, selectors, broken)
+	h.cause.Message, h.cause.Remedy = q.failure(ctx, fmt.Sprintf("selector %d of DeviceClass %s", i, r.class), selectors[i], broken, message)
+	h.cause.Command = editClass(r.class)
 	if guarded != "" {
 		h.cause.Remedy = "check that the device has the attribute"
 		h.cause.Command = "kubectl patch deviceclass " + word(r.class) + " --type=json -p " + quote(marshal([]operation{{"replace", pointer("spec", "selectors", i, "cel", "expression"), guarded}}))
 	}
 	return h
+}
+
+// failure says what a selector does on a device, and the remedy. What is not evaluated to the end is not known to fail.
+func (q *question) failure(ctx context.Context, what string, s resourceapi.DeviceSelector, broken []place, message string) (text, remedy string) {
+	unknown := false
+	if s.CEL != nil {
+		compiled := q.cache.GetOrCompile(s.CEL.Expression)
+		unknown = selector.TooExpensive(compiled)
+		if compiled.Error == nil {
+			_, _, err := compiled.DeviceMatches(ctx, placement.DeviceOf(broken[0].slice.Spec.Driver, broken[0].device))
+			unknown = errors.Is(err, selector.ErrTooExpensive)
+		}
+	}
+	if unknown {
+		return fmt.Sprintf("%s takes too long to be evaluated here on %s: whether kube-scheduler evaluates it is not known: %s", what, broken[0], message), "simplify the expression"
+	}
+	return fmt.Sprintf("%s fails on %s, and kube-scheduler stops: %s", what, broken[0], message), "correct the expression" + q.knownAttributes(broken)
 }
 
 // withPresenceCheck returns the place of the first selector that fails, its error, and the same
