@@ -69,12 +69,9 @@ func (l *Library) check(at *field.Path, driver string, parameters []byte) (probl
 
 // readObject returns what parameters hold, or why they cannot be read.
 func readObject(at *field.Path, parameters []byte) (object map[string]any, duplicates [][]string, _ *field.Error) {
-	value, duplicates, err := decode(parameters)
+	value, duplicates, err := decode(at, parameters)
 	if number := (*numberError)(nil); errors.As(err, &number) {
-		for _, key := range number.path {
-			at = at.Child(key)
-		}
-		return nil, nil, field.Invalid(at, fmt.Sprintf("%.40s", number.text), "cannot be read: "+number.err.Error())
+		return nil, nil, field.Invalid(number.at, fmt.Sprintf("%.40s", number.text), "cannot be read: "+number.err.Error())
 	}
 	object, is := value.(map[string]any)
 	switch {

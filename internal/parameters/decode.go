@@ -7,19 +7,21 @@ import (
 	"io"
 	"strconv"
 
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
 	"github.com/dra-steward/dra-steward/internal/quantity"
 )
 
 // decode reads one JSON value, numbers as json.Number, and says which keys stand twice
-// in one object.
-func decode(text []byte) (value any, duplicates [][]string, err error) {
+// in one object. in is the place of the value.
+func decode(in *field.Path, text []byte) (value any, duplicates [][]string, err error) {
 	// It bounds the depth, too.
 	if err := json.Unmarshal(text, new(json.RawMessage)); err != nil {
 		return nil, nil, err
 	}
 	d := &decoder{json: json.NewDecoder(bytes.NewReader(text))}
 	d.json.UseNumber()
-	value, err = d.value(nil)
+	value, err = d.value(nil, in)
 	return value, d.duplicates, err
 }
 
@@ -30,34 +32,34 @@ type decoder struct {
 
 // A numberError is about a number that is not computed with.
 type numberError struct {
-	path []string
+	at   *field.Path
 	text string
 	err  error
 }
 
 func (e *numberError) Error() string { return fmt.Sprintf("the number %.40s %v", e.text, e.err) }
 
-func (d *decoder) value(path []string) (any, error) {
+func (d *decoder) value(path []string, in *field.Path) (any, error) {
 	token, err := d.json.Token()
 	if err != nil {
 		return nil, err
 	}
 	switch token {
 	case json.Delim('{'):
-		return d.object(path)
+		return d.object(path, in)
 	case json.Delim('['):
-		return d.list(path)
+		return d.list(path, in)
 	}
 	if number, is := token.(json.Number); is {
 		// Schemas are checked with exact fractions.
 		if err := quantity.Bounded(number.String()); err != nil {
-			return nil, &numberError{path, number.String(), err}
+			return nil, &numberError{in, number.String(), err}
 		}
 	}
 	return token, nil
 }
 
-func (d *decoder) object(path []string) (any, error) {
+func (d *decoder) object(path []string, in *field.Path) (any, error) {
 	object, seen := map[string]any{}, map[string]bool{}
 	for d.json.More() {
 		token, err := d.json.Token()
@@ -70,7 +72,7 @@ func (d *decoder) object(path []string) (any, error) {
 			d.duplicates = append(d.duplicates, at)
 		}
 		seen[key] = true
-		value, err := d.value(at)
+		value, err := d.value(at, in.Child(key))
 		if err != nil {
 			return nil, err
 		}
@@ -80,10 +82,10 @@ func (d *decoder) object(path []string) (any, error) {
 	return object, err
 }
 
-func (d *decoder) list(path []string) (any, error) {
+func (d *decoder) list(path []string, in *field.Path) (any, error) {
 	list := []any{}
 	for d.json.More() {
-		value, err := d.value(append(path[:len(path):len(path)], strconv.Itoa(len(list))))
+		value, err := d.value(append(path[:len(path):len(path)], strconv.Itoa(len(list))), in.Index(len(list)))
 		if err != nil {
 			return nil, err
 		}

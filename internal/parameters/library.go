@@ -94,7 +94,7 @@ func (l *Library) Load(folder fs.FS) error {
 
 // Add adds a schema, in place of one for the same driver and kind.
 func (l *Library) Add(text []byte) error {
-	decoded, duplicates, err := decode(text)
+	decoded, duplicates, err := decode(nil, text)
 	if err != nil {
 		return err
 	}

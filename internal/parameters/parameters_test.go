@@ -37,7 +37,7 @@ func TestCheck(t *testing.T) {
 		{"a long number", "gpu.nvidia.com", head + `"sharing": 5, "x": 0.` + strings.Repeat("0", 100) + `1}`,
 			"field: parameters.x: Invalid value: unknown field; known are apiVersion, kind, sharing\nvalue: parameters.sharing: Invalid value: 5: must be object, not number"},
 		{"a longer number", "gpu.nvidia.com", head + `"x": [0, 0.` + strings.Repeat("0", 2000) + `1]}`,
-			`unreadable: parameters.x.1: Invalid value: "0.00000000000000000000000000000000000000": cannot be read: must have at most 1024 digits`},
+			`unreadable: parameters.x[1]: Invalid value: "0.00000000000000000000000000000000000000": cannot be read: must have at most 1024 digits`},
 		{"a key twice and no kind", "gpu.nvidia.com", `{"apiVersion": "resource.nvidia.com/v1beta1", "apiVersion": "v1"}`,
 			"value: parameters.apiVersion: Duplicate value: \"apiVersion\"\nvalue: parameters.kind: Required value: the driver reads parameters by their apiVersion and kind"},
 		{"a quantity that takes long", "gpu.nvidia.com", head + `"sharing": {"strategy": "MPS", "mpsConfig": {"defaultPinnedDeviceMemoryLimit": "1e4194967296"}}}`,
