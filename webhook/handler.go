@@ -19,6 +19,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/internal/ruleid"
 	"github.com/dra-steward/dra-steward/pkg/review"
+	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
 // A ReviewerFunc returns the Reviewer in force. Each request is checked by one Reviewer
@@ -116,18 +117,29 @@ func (h handler) answer(ctx context.Context, req admission.Request, now time.Tim
 	})
 	if err != nil {
 		h.Log.Error(err, "cannot check a request", "kind", req.Kind, "namespace", req.Namespace, "name", req.Name, "uid", req.UID)
-		wrong := h.redactError(ctx, err)
-		if mayPass(ctx) || !errors.As(err, new(review.UnknownKindError)) && (req.SubResource == "status" || keeps(req)) {
-			response := h.Metrics.unchecked(h.endpoint, "error")
-			response.Warnings = []string{named("not checked: "+wrong.Error(), ruleid.RequestError)}
-			return response, verdictErrored
-		}
-		return errored(wrong), verdictErrored
+		return h.unreadable(ctx, req, reviewer.Unreadable(), err), verdictErrored
 	}
 	h.Metrics.count(answer)
 	h.Decisions.record(h.endpoint, req, answer)
 	addAnswer(span, answer)
 	return h.respond(ctx, req, answer)
+}
+
+// unreadable answers a request that cannot be read: as the mode says, and always with a warning where whoever writes must
+// not be stopped.
+func (h handler) unreadable(ctx context.Context, req admission.Request, severity validate.Severity, err error) admission.Response {
+	wrong, passes := h.redactError(ctx, err), mayPass(ctx)
+	if !errors.As(err, new(review.UnknownKindError)) {
+		passes = passes || severity != validate.Error || req.SubResource == "status" || keeps(req)
+	}
+	if !passes {
+		return errored(wrong)
+	}
+	response := h.Metrics.unchecked(h.endpoint, "error")
+	if severity != validate.Audit {
+		response.Warnings = []string{named("not checked: "+wrong.Error(), ruleid.RequestError)}
+	}
+	return response
 }
 
 // keeps reports whether an update changes nothing that is checked. Who takes a finalizer off an object that cannot be

@@ -33,10 +33,24 @@ func New(c v1alpha1.StewardConfiguration) (Reviewer, error) {
 	r := Reviewer{
 		Limits: validate.Limits(c.Limits), Defaults: mutate.Settings(c.Defaults), Profile: profile, Parameters: schemas,
 		severities: severities, exemptions: exemptions, publishers: publishers, forceDeleters: validate.Deleters(c.ForceDeletion), driverPods: c.DriverPods, protected: c.ProtectedLabels, onPolicyError: c.Policies.OnError, guarding: newGuarding(c), expressions: &validate.Expressions{},
-		observes: c.Mode == v1alpha1.ModeObserve,
+		observes: c.Mode == v1alpha1.ModeObserve, unreadable: unreadable(c.Mode),
 	}
 	return r, errors.Join(mode.Check(c.Mode), r.Limits.Validate(), r.Defaults.Validate(), wrongRules, wrongExemptions, wrongServer, wrongSchemas, wrongDrivers, wrongGuard, wrongLabels, wrongPods)
 }
+
+// unreadable is what a request weighs that cannot be read: it is refused where anything is.
+func unreadable(m v1alpha1.Mode) validate.Severity {
+	switch m {
+	case v1alpha1.ModeObserve:
+		return validate.Audit
+	case v1alpha1.ModeWarn:
+		return validate.Warning
+	}
+	return validate.Error
+}
+
+// Unreadable returns what a request weighs for which there is an error instead of an answer.
+func (r Reviewer) Unreadable() validate.Severity { return r.unreadable }
 
 // severities are those of rules that differ from Error, by ID.
 type severities map[string]validate.Severity

@@ -70,6 +70,14 @@ func (r Request) warningTime() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, time.Until(deadline)/4)
 }
 
+// ended returns an error if the answer is no longer needed.
+func (r Request) ended() error {
+	if err := r.context().Err(); err != nil {
+		return fmt.Errorf("the check was stopped: %w", err)
+	}
+	return nil
+}
+
 // A Reviewer checks writes. The zero value checks as without a configuration; New makes one from a configuration.
 type Reviewer struct {
 	Limits   validate.Limits
@@ -122,6 +130,8 @@ type Reviewer struct {
 	protected     v1alpha1.ProtectedLabels
 	// observes is true in the mode observe: answers deny, warn and change nothing.
 	observes bool
+	// unreadable is what a request weighs that cannot be read.
+	unreadable validate.Severity
 	// onPolicyError is warn or deny; empty is deny.
 	onPolicyError v1alpha1.PolicyMode
 	guarding      guarding
@@ -301,8 +311,12 @@ func (k kindOf[T]) review(r Reviewer, req Request, fill, check bool) (Answer, er
 	if err != nil {
 		return Answer{}, err
 	}
-	old := func() (*T, error) { return k.read(r, "stored object", req.Old) }
 	answer := Answer{Name: displayName(obj)}
+	var unreadable error
+	old := func() (stored *T, _ error) {
+		stored, unreadable = k.read(r, "stored object", req.Old)
+		return stored, nil
+	}
 	severities := r.severities
 	if severities == nil {
 		severities = ownSeverities
@@ -335,6 +349,9 @@ func (k kindOf[T]) review(r Reviewer, req Request, fill, check bool) (Answer, er
 		}
 	}
 	answer.exempt(r, req)
+	if unreadable != nil { // who corrects it must not be stopped
+		answer.Findings = append(answer.Findings, Finding{Rule: ruleid.RequestError, Severity: max(validate.Warning, r.unreadable), Message: unreadable.Error() + ": the update is checked as a creation"})
+	}
 	answer.setAside(r.observes, len(req.Old) > 0)
 	answer.sort()
 	k.learn(authors, obj, req, answer)
@@ -438,7 +455,8 @@ func (k kindOf[T]) check(r Reviewer, obj *T, old func() (*T, error), req Request
 	warning, done := req.warningTime()
 	defer done()
 	conditions := validate.Conditions{Context: warning, Limits: r.Limits, Profile: r.Profile, Now: req.Now, Author: req.User,
-		ClusterView: r.ClusterView, Parameters: parameters, Expressions: r.expressions, Evaluations: r.Evaluations, Publishers: r.publishers, SliceAuthors: authors, ForceDeleters: r.forceDeleters, DriverPods: r.driverPodSettings()}
+		ClusterView: r.ClusterView, Parameters: parameters, Expressions: r.expressions, Evaluations: r.Evaluations, Publishers: r.publishers, SliceAuthors: authors, ForceDeleters: r.forceDeleters, DriverPods: r.driverPodSettings(),
+		Ended: func() bool { return req.ended() != nil }}
 	if merges, err := k.mergesPatches(r, obj, old, req); err != nil {
 		return nil, nil, err
 	} else if merges || keepsSlice(req) {
@@ -458,14 +476,14 @@ func (k kindOf[T]) check(r Reviewer, obj *T, old func() (*T, error), req Request
 	}
 	found := rules.Validate(obj, conditions)
 	if len(found) == 0 && (len(req.Old) == 0 || !comparing(rules)) {
-		return nil, nil, nil
+		return nil, nil, req.ended()
 	}
 	stored, err := old()
 	if err != nil || stored == nil {
-		return found, nil, err
+		return found, nil, cmp.Or(err, req.ended())
 	}
 	errs, tolerated = rules.ValidateUpdate(stored, obj, conditions)
-	return errs, tolerated, nil
+	return errs, tolerated, req.ended()
 }
 
 // comparing reports whether a rule checks an update without checking the object itself.

@@ -51,7 +51,11 @@ type Conditions struct {
 	Limiter Limiter
 	// Evaluations caches the results; nil evaluates for every object.
 	Evaluations *Evaluations
+	// Ended reports that the answer is no longer needed: no further rule begins, and what was found is not all. Nil is false.
+	Ended func() bool `json:"-"`
 }
+
+func (c Conditions) ended() bool { return c.Ended != nil && c.Ended() }
 
 // A Pass is one check of one object by the rules of a table: what one rule walks is not
 // computed again for the next.

@@ -70,7 +70,7 @@ func (t Table[T]) Validate(obj T, c Conditions) field.ErrorList {
 	pass := newPass(c)
 	var errs field.ErrorList
 	for _, rule := range t {
-		if rule.Check != nil {
+		if rule.Check != nil && !c.ended() {
 			errs = append(errs, rule.Check(obj, rule.scoped(pass)).WithOrigin(rule.ID)...)
 		}
 	}
@@ -94,7 +94,7 @@ func (t Table[T]) ValidateUpdate(old, obj T, c Conditions) (errs, tolerated fiel
 	}
 	pass := newPass(c)
 	for _, rule := range t {
-		if rule.Check == nil {
+		if rule.Check == nil && !c.ended() {
 			errs = append(errs, rule.Update(old, obj, rule.scoped(pass)).WithOrigin(rule.ID)...)
 		}
 	}
