@@ -148,12 +148,13 @@ func policyLister(maps []*corev1.ConfigMap) corelisters.ConfigMapLister {
 // pods that are leaving it takes what they still say.
 func (r *releaseInfo) ask(ctx context.Context, client kubernetes.Interface, pods []*corev1.Pod, maps []*corev1.ConfigMap) error {
 	r.counters = report.Seen{Findings: map[string]int{}, Defaults: map[string]int{}}
-	controller, open := false, false
+	controller, open, reached := false, false, false
 	for _, pod := range pods {
 		leaving := pod.DeletionTimestamp != nil
 		switch pod.Labels["app.kubernetes.io/component"] {
 		case "webhook":
 			open = open || !leaving && answersAll(pod)
+			reached = reached || !leaving && pod.Annotations[podNetworks] != "true"
 			err := count(ctx, client, pod, &r.counters)
 			if err != nil && !leaving {
 				r.note("no counters from replica %s of the webhook: %v", pod.Name, err)
@@ -171,10 +172,23 @@ func (r *releaseInfo) ask(ctx context.Context, client kubernetes.Interface, pods
 	if !controller {
 		r.note("no controller runs: evictions assume its default settings")
 	}
-	if open {
-		r.note("the webhook answers each client that reaches its port: set certificates.clientCA, or keep pods out by networkPolicy.podNetworks")
-	}
+	r.noteCallers(open, reached)
 	return nil
+}
+
+// podNetworks is the annotation of a webhook whose port a NetworkPolicy keeps pods from.
+const podNetworks = "dra-steward.io/pod-networks"
+
+// noteCallers says who may ask the webhook, if that is more than the API server.
+func (r *releaseInfo) noteCallers(open, reached bool) {
+	switch {
+	case open && reached:
+		r.note("each pod can ask the webhook: neither certificates.clientCA nor networkPolicy.podNetworks is set")
+	case open:
+		r.note("the webhook answers each client that reaches its port; networkPolicy.podNetworks keeps pods from it if the network enforces NetworkPolicies: set certificates.clientCA")
+	case reached:
+		r.note("each pod reaches the port of the webhook, which answers none without a client certificate: set networkPolicy.podNetworks")
+	}
 }
 
 // answersAll reports whether a replica of the webhook answers clients without a client certificate.
