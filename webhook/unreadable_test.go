@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/yaml"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
@@ -111,13 +112,62 @@ func TestUnreadableAndUnchanged(t *testing.T) {
 	}
 }
 
-// A ruleExample is an object of the rules' examples.
-type ruleExample struct {
-	from, kind string
-	object     map[string]any
+// TestUnreadableByMode: a mode that refuses nothing does not refuse what cannot be read, either.
+func TestUnreadableByMode(t *testing.T) {
+	wrong := bytes.Replace(claim(1), []byte(`"exactly":{`), []byte(`"exactly":{"capacity":{"requests":{"a":"1e99999"}},`), 1)
+	for mode, want := range map[v1alpha1.Mode]struct {
+		allowed  bool
+		warnings int
+	}{v1alpha1.ModeObserve: {true, 0}, v1alpha1.ModeWarn: {true, 1}, v1alpha1.ModeEnforce: {false, 0}} {
+		reviewer, err := review.New(v1alpha1.StewardConfiguration{Mode: mode})
+		if err != nil {
+			t.Fatal(err)
+		}
+		server := start(t, reviewer, nil)
+		got := server.review(t, "/validate", by("jane", "team-a", create("ResourceClaim", wrong)))
+		if got.Allowed != want.allowed || len(got.Warnings) != want.warnings || got.Allowed && got.AuditAnnotations["unchecked"] != "error" {
+			t.Errorf("%s: %+v", mode, got)
+		}
+	}
 }
 
-func ruleExamples(t *testing.T) (all []ruleExample) {
+// TestUnreadableOld: an update that corrects what cannot be read passes, with a warning, and what is wrong in it is denied.
+func TestUnreadableOld(t *testing.T) {
+	server := start(t, enforcing(t), nil)
+	wrong := bytes.Replace(claim(1), []byte(`"exactly":{`), []byte(`"exactly":{"capacity":{"requests":{"a":"1e99999"}},`), 1)
+	right := bytes.Replace(claim(1), []byte(`"metadata":{`), []byte(`"metadata":{"labels":{"a":"b"},`), 1)
+	for name, req := range map[string]*admissionv1.AdmissionRequest{"claim": update("ResourceClaim", wrong, right)} {
+		if got := server.review(t, "/validate", by("jane", "team-a", req)); !got.Allowed {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	denied := withParameters(fmt.Sprintf(nvidia, "1e4194967296"))
+	if got := server.review(t, "/validate", by("jane", "team-a", update("ResourceClaim", wrong, denied))); got.Allowed || len(got.Warnings) == 0 {
+		t.Errorf("a wrong correction: %+v", got)
+	}
+}
+
+// An example is a write of an object, and whether it is denied.
+type example struct {
+	from, kind  string
+	object, old map[string]any
+}
+
+// write is a request, of an object that may be written in another way.
+func (e example) write(t *testing.T, text []byte) *admissionv1.AdmissionRequest {
+	t.Helper()
+	if e.old == nil {
+		return by("jane", "team-a", create(e.kind, text))
+	}
+	old, err := json.Marshal(e.old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return by("jane", "team-a", update(e.kind, old, text))
+}
+
+// examples are those of the rules, and of the parameters of a driver.
+func examples(t *testing.T) (all []example) {
 	t.Helper()
 	files, err := filepath.Glob("../pkg/validate/examples/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -128,20 +178,118 @@ func ruleExamples(t *testing.T) (all []ruleExample) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		texts := map[string][]byte{}
+		for _, file := range archive.Files {
+			texts[file.Name] = file.Data
+		}
 		for _, file := range archive.Files {
 			base, is := strings.CutSuffix(file.Name, ".yaml")
-			old := slices.ContainsFunc(archive.Files, func(f txtar.File) bool { return f.Name == base+".old.yaml" })
-			var object map[string]any
-			if !is || old || yaml.Unmarshal(file.Data, &object) != nil || object["apiVersion"] != "resource.k8s.io/v1" || len(file.Data) > 32<<10 {
+			e := example{from: filepath.Base(name) + " " + file.Name}
+			if !is || strings.HasSuffix(base, ".old") || yaml.Unmarshal(file.Data, &e.object) != nil || e.object["apiVersion"] != "resource.k8s.io/v1" || len(file.Data) > 32<<10 {
 				continue
 			}
-			switch kind := object["kind"]; kind {
+			if old := texts[base+".old.yaml"]; old != nil {
+				if err := yaml.Unmarshal(old, &e.old); err != nil {
+					t.Fatal(name, err)
+				}
+			}
+			switch kind := e.object["kind"]; kind {
 			case "ResourceClaim", "ResourceClaimTemplate", "DeviceClass":
-				all = append(all, ruleExample{filepath.Base(name) + " " + file.Name, kind.(string), object})
+				e.kind = kind.(string)
+				all = append(all, e)
 			}
 		}
 	}
+	return append(all, parameterExamples(t)...)
+}
+
+// parameterExamples are the changes of a driver's parameters that the tests of its schema make, in claims.
+func parameterExamples(t *testing.T) (all []example) {
+	t.Helper()
+	const file = "gpu.nvidia.com_GpuConfig.txt"
+	text, err := os.ReadFile("../internal/parameters/testdata/mutations/" + file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Split(line, " | ")
+		if len(fields) < 3 {
+			continue
+		}
+		e := example{from: file + " " + fields[0], kind: "ResourceClaim"}
+		if err := json.Unmarshal(withParameters(fmt.Sprintf(nvidia, "1Gi")), &e.object); err != nil {
+			t.Fatal(err)
+		}
+		config := e.object["spec"].(map[string]any)["devices"].(map[string]any)["config"].([]any)[0].(map[string]any)["opaque"].(map[string]any)["parameters"].(map[string]any)
+		path, is := strings.Split(strings.TrimSpace(fields[1]), "."), true
+		for _, key := range path[:len(path)-1] {
+			if config, is = config[key].(map[string]any); !is {
+				break
+			}
+		}
+		var value any
+		switch last := path[len(path)-1]; {
+		case !is:
+			continue
+		case strings.TrimSpace(fields[2]) == "-":
+			delete(config, last)
+		case json.Unmarshal([]byte(fields[2]), &value) != nil:
+			continue
+		default:
+			config[last] = value
+		}
+		all = append(all, e)
+	}
 	return all
+}
+
+// seeds is where cases are kept that were found: each is replayed first.
+const seeds = "testdata/unreadable"
+
+// A seed is one of them.
+type seed struct {
+	Kind   string          `json:"kind"`
+	Object json.RawMessage `json:"object"`
+	Old    json.RawMessage `json:"old,omitempty"`
+	Denied bool            `json:"denied"`
+}
+
+// keep writes a case that was found.
+func keep(t *testing.T, name string, req *admissionv1.AdmissionRequest, denied bool) {
+	t.Helper()
+	text, err := json.Marshal(seed{req.Kind.Kind, req.Object.Raw, req.OldObject.Raw, denied})
+	if err == nil {
+		err = os.WriteFile(filepath.Join(seeds, name+".json"), text, 0o644)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// TestUnreadableSeeds replays the cases that were found.
+func TestUnreadableSeeds(t *testing.T) {
+	server := start(t, enforcing(t), nil)
+	files, err := filepath.Glob(seeds + "/*.json")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var s seed
+		if err := json.Unmarshal(text, &s); err != nil {
+			t.Fatal(name, err)
+		}
+		req := create(s.Kind, s.Object)
+		if len(s.Old) > 0 {
+			req = update(s.Kind, s.Old, s.Object)
+		}
+		if got := server.review(t, "/validate", by("jane", "team-a", req)); got.Allowed == s.Denied {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
 }
 
 // cases is how many objects are generated.
@@ -156,11 +304,11 @@ func cases() int {
 // that is admitted is denied because it is written in another way. DRA_STEWARD_LONG makes 100,000 of each.
 func TestUnreadableAdmitsNothing(t *testing.T) {
 	server := start(t, enforcing(t), func(s *webhook.Server) { s.Bounds.Timeout = time.Minute }) // a busy machine is no verdict
-	ask := func(e ruleExample, text []byte) *admissionv1.AdmissionResponse {
-		return server.review(t, "/validate", by("jane", "team-a", create(e.kind, text)))
+	ask := func(e example, text []byte) *admissionv1.AdmissionResponse {
+		return server.review(t, "/validate", e.write(t, text))
 	}
-	verdicts := map[bool][]ruleExample{}
-	for _, e := range ruleExamples(t) {
+	verdicts := map[bool][]example{}
+	for _, e := range examples(t) {
 		text, err := json.Marshal(e.object)
 		if err != nil {
 			t.Fatal(err)
@@ -171,20 +319,25 @@ func TestUnreadableAdmitsNothing(t *testing.T) {
 	if len(verdicts[false]) < 10 || len(verdicts[true]) < 50 {
 		t.Fatalf("%d examples are denied, %d admitted", len(verdicts[false]), len(verdicts[true]))
 	}
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d; %d examples are denied, %d admitted; %d objects of each", seed, len(verdicts[false]), len(verdicts[true]), cases())
+	random := uint64(time.Now().UnixNano())
+	t.Logf("seed %d; %d examples are denied, %d admitted; %d objects of each", random, len(verdicts[false]), len(verdicts[true]), cases())
 	for i := range cases() {
-		w := writer{rand.New(rand.NewPCG(seed, uint64(i))), new(bytes.Buffer)}
+		if i%10_000 == 9_999 {
+			t.Logf("%d objects of each", i+1)
+		}
+		w := writer{rand.New(rand.NewPCG(random, uint64(i))), new(bytes.Buffer), true}
 		e := verdicts[false][i%len(verdicts[false])]
 		w.value(w.spoiled(e.object))
 		if got := ask(e, w.out.Bytes()); got.Allowed {
-			t.Errorf("seed %d, %d: %s was denied, and is admitted as %s", seed, i, e.from, w.out)
+			t.Errorf("seed %d, %d: %s was denied, and is admitted as %s", random, i, e.from, w.out)
+			keep(t, fmt.Sprint("admitted-", random, "-", i), e.write(t, w.out.Bytes()), true)
 		}
-		w = writer{rand.New(rand.NewPCG(seed, uint64(i))), new(bytes.Buffer)}
+		w = writer{rand.New(rand.NewPCG(random, uint64(i))), new(bytes.Buffer), false}
 		e = verdicts[true][i%len(verdicts[true])]
 		w.value(e.object)
 		if got := ask(e, w.out.Bytes()); !got.Allowed {
-			t.Errorf("seed %d, %d: %s was admitted, and is denied as %s: %v", seed, i, e.from, w.out, got.Result)
+			t.Errorf("seed %d, %d: %s was admitted, and is denied as %s: %v", random, i, e.from, w.out, got.Result)
+			keep(t, fmt.Sprint("denied-", random, "-", i), e.write(t, w.out.Bytes()), false)
 		}
 		if t.Failed() {
 			return
@@ -196,6 +349,8 @@ func TestUnreadableAdmitsNothing(t *testing.T) {
 type writer struct {
 	*rand.Rand
 	out *bytes.Buffer
+	// spoils writes some keys twice, first with a value that cannot be read. The last one counts.
+	spoils bool
 }
 
 func (w writer) space() { w.out.WriteString([]string{"", "", "", " ", "\n", "\t "}[w.IntN(6)]) }
@@ -211,8 +366,15 @@ func (w writer) value(value any) {
 			if i > 0 {
 				w.out.WriteByte(',')
 			}
+			if w.spoils && w.IntN(20) == 0 {
+				w.text(key)
+				w.out.WriteString(":" + unreadable[w.IntN(len(unreadable))] + ",")
+			}
 			w.text(key)
 			w.out.WriteByte(':')
+			if key == "requests" && w.quantities(value[key]) {
+				continue
+			}
 			w.value(value[key])
 		}
 		w.out.WriteByte('}')
@@ -237,6 +399,31 @@ func (w writer) value(value any) {
 		w.out.Write(text)
 	}
 	w.space()
+}
+
+// quantities writes the amounts that a request asks for as other numbers and texts of the same value.
+func (w writer) quantities(value any) bool {
+	amounts, is := value.(map[string]any)
+	if !is {
+		return false
+	}
+	w.out.WriteByte('{')
+	for i, name := range slices.Sorted(maps.Keys(amounts)) {
+		if i > 0 {
+			w.out.WriteByte(',')
+		}
+		w.text(name)
+		w.out.WriteByte(':')
+		parsed, err := resource.ParseQuantity(strings.Trim(quoted(fmt.Sprint(amounts[name])), `"`))
+		n, whole := parsed.AsInt64()
+		if err != nil || !whole {
+			w.value(amounts[name])
+			continue
+		}
+		fmt.Fprintf(w.out, []string{`%d`, `"%d"`, `"%d.0"`, `"%de0"`, `%d.000`, `%de0`, `%dE+00`, `"+%d"`, `"0%d"`, `"%d000m"`}[w.IntN(10)], n)
+	}
+	w.out.WriteByte('}')
+	return true
 }
 
 // text escapes some letters. The decoder of quantities reads none, so no number has them.
