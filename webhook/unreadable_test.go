@@ -147,14 +147,14 @@ func TestUnreadableOld(t *testing.T) {
 	}
 }
 
-// An example is a write of an object, and whether it is denied.
-type example struct {
+// A written is a write of an object, and whether it is denied.
+type written struct {
 	from, kind  string
 	object, old map[string]any
 }
 
 // write is a request, of an object that may be written in another way.
-func (e example) write(t *testing.T, text []byte) *admissionv1.AdmissionRequest {
+func (e written) write(t *testing.T, text []byte) *admissionv1.AdmissionRequest {
 	t.Helper()
 	if e.old == nil {
 		return by("jane", "team-a", create(e.kind, text))
@@ -166,8 +166,8 @@ func (e example) write(t *testing.T, text []byte) *admissionv1.AdmissionRequest 
 	return by("jane", "team-a", update(e.kind, old, text))
 }
 
-// examples are those of the rules, and of the parameters of a driver.
-func examples(t *testing.T) (all []example) {
+// allWritten are the examples of the rules, and of the parameters of a driver.
+func allWritten(t *testing.T) (all []written) {
 	t.Helper()
 	files, err := filepath.Glob("../pkg/validate/examples/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -184,7 +184,7 @@ func examples(t *testing.T) (all []example) {
 		}
 		for _, file := range archive.Files {
 			base, is := strings.CutSuffix(file.Name, ".yaml")
-			e := example{from: filepath.Base(name) + " " + file.Name}
+			e := written{from: filepath.Base(name) + " " + file.Name}
 			if !is || strings.HasSuffix(base, ".old") || yaml.Unmarshal(file.Data, &e.object) != nil || e.object["apiVersion"] != "resource.k8s.io/v1" || len(file.Data) > 32<<10 {
 				continue
 			}
@@ -204,7 +204,7 @@ func examples(t *testing.T) (all []example) {
 }
 
 // parameterExamples are the changes of a driver's parameters that the tests of its schema make, in claims.
-func parameterExamples(t *testing.T) (all []example) {
+func parameterExamples(t *testing.T) (all []written) {
 	t.Helper()
 	const file = "gpu.nvidia.com_GpuConfig.txt"
 	text, err := os.ReadFile("../internal/parameters/testdata/mutations/" + file)
@@ -216,7 +216,7 @@ func parameterExamples(t *testing.T) (all []example) {
 		if len(fields) < 3 {
 			continue
 		}
-		e := example{from: file + " " + fields[0], kind: "ResourceClaim"}
+		e := written{from: file + " " + fields[0], kind: "ResourceClaim"}
 		if err := json.Unmarshal(withParameters(fmt.Sprintf(nvidia, "1Gi")), &e.object); err != nil {
 			t.Fatal(err)
 		}
@@ -304,11 +304,11 @@ func cases() int {
 // that is admitted is denied because it is written in another way. DRA_STEWARD_LONG makes 100,000 of each.
 func TestUnreadableAdmitsNothing(t *testing.T) {
 	server := start(t, enforcing(t), func(s *webhook.Server) { s.Bounds.Timeout = time.Minute }) // a busy machine is no verdict
-	ask := func(e example, text []byte) *admissionv1.AdmissionResponse {
+	ask := func(e written, text []byte) *admissionv1.AdmissionResponse {
 		return server.review(t, "/validate", e.write(t, text))
 	}
-	verdicts := map[bool][]example{}
-	for _, e := range examples(t) {
+	verdicts := map[bool][]written{}
+	for _, e := range allWritten(t) {
 		text, err := json.Marshal(e.object)
 		if err != nil {
 			t.Fatal(err)
