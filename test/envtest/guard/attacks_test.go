@@ -1,6 +1,7 @@
 package guard_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"sync"
@@ -247,6 +248,7 @@ func drained(s *siege) {
 	for n := range threshold {
 		again(s, n, held[2*threshold+n])
 	}
+	eventually(s.T, "the drains evict", func(context.Context) (bool, error) { return s.gone() > 0, nil })
 	s.settle()
 }
 
