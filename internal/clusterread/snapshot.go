@@ -185,7 +185,7 @@ func snapshotOfFiles(streams cmdutil.Streams, files []string) (*Snapshot, error)
 			fmt.Fprintf(streams.Err, "warning: %s: %v\n", document.File, problem)
 		}
 	}
-	l.View = tracker.Merge(objects...)
+	l.View, l.NoTemplates = tracker.Merge(objects...), len(l.Templates) == 0
 	return l, nil
 }
 

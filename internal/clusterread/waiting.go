@@ -18,25 +18,57 @@ type Waiting struct {
 	Events    []*corev1.Event
 	Templates []*resourceapi.ResourceClaimTemplate
 	Groups    []*schedulingapi.PodGroup
-	// NoGroups is true if PodGroups could not be read.
-	NoGroups bool
+	// NoGroups is true if PodGroups could not be read, NoTemplates if templates could not, PartialPods if the pods of other
+	// namespaces could not.
+	NoGroups, NoTemplates, PartialPods bool
 }
 
-// creationFailed selects the events of kube-controller-manager about claims.
-const creationFailed = "reason=FailedResourceClaimCreation"
+// events selects those about claims: of kube-controller-manager, which cannot create them, and of kubelets, which cannot
+// prepare their devices.
+func events() []string {
+	return []string{"reason=FailedResourceClaimCreation", "reason=FailedPrepareDynamicResources"}
+}
 
 // readWaiting reads what the pods of a namespace wait for. A list that is forbidden is a
 // note.
 func (s *Snapshot) readWaiting(ctx context.Context, r *reading, namespace string) (err error) {
-	s.Events, err = list[*corev1.Event](ctx, r, "events", selected[*corev1.EventList]{resource: r.client.CoreV1().Events(namespace), fields: creationFailed})
-	if err := s.denied(err, "events cannot be read: the reason why a claim is not created is unknown"); err != nil {
+	for _, of := range events() {
+		found, err := list[*corev1.Event](ctx, r, "events with "+of, selected[*corev1.EventList]{resource: r.client.CoreV1().Events(namespace), fields: of})
+		if apierrors.IsForbidden(err) {
+			s.Notes = append(s.Notes, "events cannot be read: the reason why a claim is not created or prepared is unknown")
+			break
+		}
+		if err != nil {
+			return err
+		}
+		s.Events = append(s.Events, found...)
+	}
+	if err := s.readOthers(ctx, r); err != nil {
 		return err
 	}
 	s.Templates, err = list[*resourceapi.ResourceClaimTemplate](ctx, r, "ResourceClaimTemplates", r.client.ResourceV1().ResourceClaimTemplates(namespace))
+	s.NoTemplates = apierrors.IsForbidden(err)
 	if err := s.denied(err, "ResourceClaimTemplates cannot be read"); err != nil {
 		return err
 	}
 	return s.readGroups(ctx, r, namespace)
+}
+
+// readOthers reads the pods of all namespaces if one waits for a node: they use the nodes, too.
+func (s *Snapshot) readOthers(ctx context.Context, r *reading) error {
+	if !slices.ContainsFunc(s.Pods, func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil }) {
+		return nil
+	}
+	all, err := list[*corev1.Pod](ctx, r, "pods of all namespaces", r.pods(""))
+	switch {
+	case apierrors.IsForbidden(err):
+		s.PartialPods = true
+	case err != nil:
+		return err
+	default:
+		s.Pods = all
+	}
+	return s.readStorage(ctx, r)
 }
 
 // readAllPods reads what decides where pods of all namespaces land. A list that is forbidden is

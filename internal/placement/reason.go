@@ -88,6 +88,8 @@ type Reason struct {
 	Nodes map[Kind]int `json:"nodes,omitempty"`
 	// Detail names what is in the way, such as the attribute of a constraint.
 	Detail string `json:"detail,omitempty"`
+	// Node is one that has the devices of the pod, and that Kind excludes.
+	Node string `json:"node,omitempty"`
 }
 
 // String is the message.
@@ -211,9 +213,45 @@ func (s *Simulation) blame(ctx context.Context, r *Result, needs *needs, seen *m
 		r.Reason = seen.blamed
 		return nil
 	}
-	err := s.search(ctx, r, needs, seen)
+	err := s.nearest(ctx, r, needs, seen)
+	if err == nil && r.Reason.Kind == Devices {
+		err = s.search(ctx, r, needs, seen)
+	}
 	seen.blamed, seen.version = r.Reason, s.version
 	return err
+}
+
+// nearest finds a node that has the devices: what else excludes it is the reason. Of several, what kube-scheduler looks at
+// last.
+func (s *Simulation) nearest(ctx context.Context, r *Result, needs *needs, seen *misses) error {
+	left, nodes := max(s.most>>s.dear, fewest), 0
+	last := uint8(0)
+	for i, why := range seen.why {
+		if why == 0 || nodes == blamed || nodeKinds()[why-1] == Devices || nodeKinds()[why-1] == ClaimElsewhere {
+			continue
+		}
+		nodes++
+		n := s.nodes[i]
+		if slices.ContainsFunc(needs.allocated, func(claim *resourceapi.ResourceClaim) bool {
+			on := claim.Status.Allocation.NodeSelector
+			return on != nil && !Matches(n.Node, nil, nil, on)
+		}) {
+			continue
+		}
+		claims, _, err := s.on(ctx, n.Node, needs, &left)
+		switch {
+		case errors.Is(err, ErrStops), errors.Is(err, ErrSlow):
+			return nil
+		case err != nil:
+			return err
+		case claims == nil && len(needs.open(n)) > 0 || why <= last:
+			continue
+		}
+		last = why
+		kind, message := n.against(r.Pod, needs)
+		r.Reason.Kind, r.Reason.Node, r.Reason.Message = kind, n.Name, "node "+n.Name+", which has the devices, "+message
+	}
+	return nil
 }
 
 // search finds what of devices is in the way: without it, the pod lands.

@@ -198,7 +198,7 @@ func (s *Simulation) fits(ctx context.Context, pod *corev1.Pod, needs *needs) (R
 		return r, nil
 	}
 	r.Reason = seen.reason(s)
-	if r.Reason.Kind == Devices && !s.quiet {
+	if !s.quiet && len(needs.missing)+len(needs.allocated)+len(needs.classes) > 0 && len(r.Reason.Nodes) > 0 {
 		return r, s.blame(ctx, &r, needs, seen)
 	}
 	return r, nil

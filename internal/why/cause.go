@@ -67,8 +67,34 @@ const (
 	BindingCondition Kind = "BindingCondition"
 	// NodeResources: nodes with the devices have too little cpu, memory or the like.
 	NodeResources Kind = "NodeResources"
-	// OtherScheduling: the devices are available, but kube-scheduler reports another reason.
-	OtherScheduling Kind = "OtherScheduling"
+	// NodeTaint, NodeUnschedulable, NodeSelector, NodePorts, VolumeElsewhere, TopologySpread, PodAffinity and
+	// PodAntiAffinity: so kube-scheduler excludes the nodes with the devices. Volume: a volume of the pod cannot be used.
+	NodeTaint         Kind = "NodeTaint"
+	NodeUnschedulable Kind = "NodeUnschedulable"
+	NodeSelector      Kind = "NodeSelector"
+	NodePorts         Kind = "NodePorts"
+	VolumeElsewhere   Kind = "VolumeElsewhere"
+	TopologySpread    Kind = "TopologySpread"
+	PodAffinity       Kind = "PodAffinity"
+	PodAntiAffinity   Kind = "PodAntiAffinity"
+	Volume            Kind = "Volume"
+	// ClaimInUse: the claim has as many pods as a claim can have.
+	ClaimInUse Kind = "ClaimInUse"
+	// NotTried: a node is suitable, and kube-scheduler has not tried the pod since.
+	NotTried Kind = "NotTried"
+	// NotPrepared: the kubelet cannot prepare the devices. NotStarted: it has not started the pod for another reason.
+	NotPrepared Kind = "NotPrepared"
+	NotStarted  Kind = "NotStarted"
+	// DeviceGone: the driver no longer publishes a device of the pod. Evicted: a taint evicts the running pod.
+	DeviceGone Kind = "DeviceGone"
+	Evicted    Kind = "Evicted"
+	// Terminating: the pod is being deleted. Failed: it has failed.
+	Terminating Kind = "Terminating"
+	Failed      Kind = "Failed"
+	// Unused: no pod uses the claim.
+	Unused Kind = "Unused"
+	// Unknown: the cause cannot be told with what was read.
+	Unknown Kind = "Unknown"
 )
 
 // kinds are all in the order in which they are shown: a pod without its claim needs the
@@ -81,7 +107,8 @@ func kinds() []Kind {
 		ClassMissing, ResourceUnknown, NoDevices, SelectorError,
 		TaintNotTolerated, IncompletePool, WrongNode, PatchNotApplied, MatchAttribute, DistinctAttribute,
 		SharesTaken, CapacityTooLarge, CountersTaken, DevicesTaken, CountTooLarge, SelectorFalse, Combination,
-		BindingCondition, NodeResources, OtherScheduling,
+		BindingCondition, NodeTaint, NodeUnschedulable, NodeSelector, NodePorts, NodeResources, Volume, VolumeElsewhere, TopologySpread, PodAffinity, PodAntiAffinity, ClaimInUse,
+		DeviceGone, NotPrepared, Evicted, Failed, Terminating, NotStarted, NotTried, Unused, Unknown,
 	}
 }
 

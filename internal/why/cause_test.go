@@ -30,7 +30,7 @@ func TestRank(t *testing.T) {
 		"a smaller count last but a selector":   {[]Cause{suffices(SelectorFalse), suffices(CountTooLarge), suffices(DevicesTaken)}, []Kind{DevicesTaken, CountTooLarge, SelectorFalse}},
 		"devices before the size of nodes":      {[]Cause{{Kind: NodeResources}, {Kind: DevicesTaken}}, []Kind{DevicesTaken, NodeResources}},
 		"each once":                             {[]Cause{{Kind: NoDevices}, {Kind: NoDevices}}, []Kind{NoDevices}},
-		"what a newer version knows comes last": {[]Cause{{Kind: "Other"}, {Kind: OtherScheduling}}, []Kind{OtherScheduling, "Other"}},
+		"what a newer version knows comes last": {[]Cause{{Kind: "Other"}, {Kind: Unknown}}, []Kind{Unknown, "Other"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []Kind
@@ -191,7 +191,7 @@ func TestNotMade(t *testing.T) {
 		"no claim": {pod: waits(corev1.PodResourceClaim{ResourceClaimName: new("train")}), kind: ClaimMissing, message: "ResourceClaim train does not exist", remedy: "create ResourceClaim train in namespace team-a"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := Cluster{View: tracker.Merge(class(), slice("n1", gpus(1)...)), Surroundings: Surroundings{Events: tt.events}}
+			w := Cluster{View: tracker.Merge(class(), slice("n1", gpus(1)...)), Surroundings: Surroundings{Events: tt.events, NoTemplates: len(tt.templates) == 0}}
 			for _, name := range tt.templates {
 				w.Templates = append(w.Templates, &resourceapi.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: name}})
 			}

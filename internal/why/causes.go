@@ -52,6 +52,11 @@ func (q *question) causes(ctx context.Context, report *Explanation) []Cause {
 	}
 	if len(all) == 0 {
 		message := report.Message
+		for _, slice := range q.slices {
+			if on := slice.Spec.NodeSelector; on != nil && len(on.NodeSelectorTerms) != 1 && strings.Contains(message, "unsupported ResourceSlice.NodeSelector") {
+				message = fmt.Sprintf("ResourceSlice %s has a node selector with %d terms; kube-scheduler allocates with exactly one", slice.Name, len(on.NodeSelectorTerms))
+			}
+		}
 		if message == "" {
 			message = "no combination of the suitable devices satisfies all requests"
 		}

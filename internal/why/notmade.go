@@ -18,14 +18,17 @@ import (
 // cannot create.
 const creationFailed = "FailedResourceClaimCreation"
 
+// prepareFailed is the reason of the event about devices that the kubelet cannot prepare.
+const prepareFailed = "FailedPrepareDynamicResources"
+
 // notMade explains a claim that kube-controller-manager has not created from its template.
 func (w Cluster) notMade(pod *corev1.Pod, reference *corev1.PodResourceClaim) Explanation {
 	report := Explanation{Namespace: pod.Namespace, Claim: reference.Name, Verdict: NotMade, Message: "kube-controller-manager has not created the claim", Notes: slices.Clone(w.Notes)}
 	c := Cause{Kind: CreationFailed, Claim: reference.Name, Message: "kube-controller-manager has not created the claim of the pod yet", Remedy: "check that kube-controller-manager runs"}
-	prefix := "PodResourceClaim " + reference.Name + ": "
+	reported, prefix := false, "PodResourceClaim " + reference.Name + ": "
 	for _, e := range w.Events {
-		if message, ok := strings.CutPrefix(e.Message, prefix); ok && about(e, pod) {
-			report.Message = message
+		if message, ok := strings.CutPrefix(e.Message, prefix); ok && about(e, pod, creationFailed) {
+			report.Message, reported = message, true
 			c.Message, c.Remedy = "kube-controller-manager cannot create the claim: "+message, ""
 		}
 	}
@@ -40,7 +43,7 @@ func (w Cluster) notMade(pod *corev1.Pod, reference *corev1.PodResourceClaim) Ex
 	slices.Sort(templates)
 	quota := exceeded().FindStringSubmatch(report.Message)
 	switch {
-	case strings.Contains(report.Message, fmt.Sprintf("resource claim template %q", template)) && !slices.Contains(templates, template):
+	case !slices.Contains(templates, template) && (!w.NoTemplates && !reported || strings.Contains(report.Message, fmt.Sprintf("resource claim template %q", template))):
 		c = w.templateMissing(pod, reference.Name, template, templates)
 	case quota != nil:
 		c.Kind, c.Message = QuotaExceeded, fmt.Sprintf("ResourceQuota %s refuses the claim: requested %s, used %s, limited to %s", quota[1], quota[2], quota[3], quota[4])
@@ -141,8 +144,8 @@ func leaving(claim *resourceapi.ResourceClaim, pod *corev1.Pod) Cause {
 	return c
 }
 
-// about reports whether an event is about a claim that cannot be created for a pod.
-func about(e *corev1.Event, pod *corev1.Pod) bool {
-	return e.Reason == creationFailed && e.InvolvedObject.Namespace == pod.Namespace && e.InvolvedObject.Name == pod.Name &&
+// about reports whether an event with a reason is about a pod.
+func about(e *corev1.Event, pod *corev1.Pod, reason string) bool {
+	return e.Reason == reason && e.InvolvedObject.Namespace == pod.Namespace && e.InvolvedObject.Name == pod.Name &&
 		(e.InvolvedObject.UID == pod.UID || pod.UID == "")
 }

@@ -1,6 +1,7 @@
 package why
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,9 +55,11 @@ func (w Cluster) ExplainClaim(ctx context.Context, claim *resourceapi.ResourceCl
 	a := w.answer(claim.Namespace)
 	a.Claims = append(a.Claims, report)
 	if pod != nil {
-		w.surround(&a, pod)
-	} else {
-		a.rank(nil)
+		return a, cmp.Or(err, w.surround(ctx, &a, pod))
+	}
+	a.rank(nil)
+	if a.Cause == nil && report.Verdict == Allocatable {
+		a.rank([]Cause{{Kind: Unused, Claim: claim.Name, Message: "no pod uses claim " + claim.Name + "; it is allocated with the first pod that does", Remedy: "create a pod that names it"}})
 	}
 	return a, err
 }
@@ -81,8 +84,7 @@ func (w Cluster) ExplainPod(ctx context.Context, pod *corev1.Pod) (Answer, error
 	if err := w.extended(ctx, &a, pod); err != nil {
 		return a, err
 	}
-	w.surround(&a, pod)
-	return a, nil
+	return a, w.surround(ctx, &a, pod)
 }
 
 // named explains a claim that the pod names.
@@ -211,7 +213,7 @@ func (w Cluster) classOf(resource corev1.ResourceName) string {
 }
 
 // surround adds what does not depend on devices, and ranks all causes.
-func (w Cluster) surround(a *Answer, pod *corev1.Pod) {
+func (w Cluster) surround(ctx context.Context, a *Answer, pod *corev1.Pod) error {
 	a.Pod = pod.Name
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status != corev1.ConditionTrue {
@@ -219,16 +221,25 @@ func (w Cluster) surround(a *Answer, pod *corev1.Pod) {
 		}
 	}
 	for _, e := range w.Events {
-		if about(e, pod) {
+		if about(e, pod, creationFailed) || about(e, pod, prepareFailed) {
 			a.Events = append(a.Events, e.Reason+": "+e.Message)
 		}
 	}
 	a.Events = unique(a.Events)
-	if pod.Spec.NodeName != "" {
-		a.rank(w.ending(a, pod))
-		return
+	if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || hasEnded(pod) {
+		a.rank(w.state(a, pod))
+		return nil
 	}
-	a.rank(slices.Concat(namedTwice(pod), w.waiting(a, pod), w.bound(a, pod), w.binding(a, pod), w.elsewhere(a, pod)))
+	causes := slices.Concat(namedTwice(pod), w.waiting(a, pod), w.bound(a, pod), w.binding(a, pod), w.plugins(a, pod))
+	if len(causes) == 0 && a.Satisfied() && !a.leaving() {
+		cause, err := w.place(ctx, a, pod)
+		if err != nil {
+			return err
+		}
+		causes = append(causes, cause)
+	}
+	a.rank(causes)
+	return nil
 }
 
 // rank orders all causes.
@@ -280,11 +291,6 @@ func (w Cluster) bound(a *Answer, pod *corev1.Pod) (all []Cause) {
 		all = append(all, c)
 	}
 	return all
-}
-
-// allocated reports whether all claims are allocated.
-func (a *Answer) allocated() bool {
-	return !slices.ContainsFunc(a.Claims, func(r Explanation) bool { return r.Verdict != Allocated })
 }
 
 // binding are the conditions that drivers have not set on allocated devices.

@@ -50,6 +50,7 @@ func TestPodCauses(t *testing.T) {
 	mixed := func(selector map[string]string, driver string) func(*corev1.Pod, *Cluster) {
 		return func(pod *corev1.Pod, w *Cluster) {
 			refused("0/2 nodes are available: 1 Insufficient example.com/gpu, 1 cannot allocate all claims.")(pod, w)
+			w.PartialPods = true
 			devices, one := gpus(1), corev1.ResourceList{extended: resource.MustParse("1")}
 			devices[0].Taints = []resourceapi.DeviceTaint{{Key: "example.com/sick", Effect: resourceapi.DeviceTaintEffectNoSchedule}}
 			w.View, w.Claims, w.Nodes = tracker.Merge(extendedClass(), slice(driver, devices...)), nil, []*corev1.Node{node("n1"), node("n2")}
@@ -65,8 +66,8 @@ func TestPodCauses(t *testing.T) {
 		command         string
 		others          []Kind
 	}{
-		"available": {change: func(*corev1.Pod, *Cluster) {}},
-		"stale":     {change: refused("0/1 nodes are available: 1 cannot allocate all claims.")},
+		"available": {change: func(*corev1.Pod, *Cluster) {}, kind: NotTried, message: "the pod can run on node n1; kube-scheduler has not tried it yet"},
+		"stale":     {change: refused("0/1 nodes are available: 1 cannot allocate all claims."), kind: NotTried, message: "has not tried it since that changed"},
 		"gate": {change: func(pod *corev1.Pod, _ *Cluster) {
 			pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/queue"}}
 		},
@@ -89,7 +90,7 @@ func TestPodCauses(t *testing.T) {
 		"unknown group": {change: func(pod *corev1.Pod, w *Cluster) {
 			pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: new("train")}
 			w.NoGroups = true
-		}},
+		}, kind: Unknown, message: "PodGroups were not read"},
 		"group with ended pods": {change: func(pod *corev1.Pod, w *Cluster) {
 			pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: new("train")}
 			group := &schedulingapi.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "train"}}
@@ -98,9 +99,10 @@ func TestPodCauses(t *testing.T) {
 			ended.Name, ended.Status.Phase = "ended", corev1.PodSucceeded
 			w.Groups, w.Pods = []*schedulingapi.PodGroup{group}, []*corev1.Pod{pod, ended}
 		}, kind: GroupIncomplete, message: "PodGroup train needs 2 pods at once; 1 exist", command: "kubectl patch podgroup.scheduling.k8s.io train -n team-a"},
-		"node taints": {change: refused("0/1 nodes are available: 1 node(s) had untolerated taint(s)."), kind: OtherScheduling, message: "1 node(s) had untolerated taint(s)"},
+		"a reason that is not known": {change: refused("0/1 nodes are available: 1 the site says no."), kind: Unknown, message: "the site says no"},
 		"memory": {change: func(pod *corev1.Pod, w *Cluster) {
 			refused("0/1 nodes are available: 1 Insufficient memory.")(pod, w)
+			w.PartialPods = true
 			pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"memory": resource.MustParse("1Gi")}
 			w.Nodes[0].Status.Allocatable = corev1.ResourceList{"memory": resource.MustParse("2Gi")}
 		}, kind: NodeResources, message: "no node with them has 1Gi memory left", remedy: "end other pods on those nodes, or request less memory"},
@@ -111,7 +113,7 @@ func TestPodCauses(t *testing.T) {
 		"bound": {change: allocated(func(r *resourceapi.DeviceRequestAllocationResult, c *resourceapi.ResourceClaim) {
 			r.BindingConditions = []string{"attached"}
 			c.Status.Devices = []resourceapi.AllocatedDeviceStatus{{Driver: r.Driver, Pool: r.Pool, Device: r.Device, Conditions: []metav1.Condition{{Type: "attached", Status: metav1.ConditionTrue}}}}
-		})},
+		}), kind: NotTried},
 		"deleted": {change: func(_ *corev1.Pod, w *Cluster) {
 			w.Claims[0].DeletionTimestamp, w.Claims[0].Finalizers = &metav1.Time{}, []string{"example.com/keep"}
 		}, kind: ClaimMissing, message: "ResourceClaim train is being deleted, used by no pod", remedy: "create the claim again when it is gone; the finalizers that hold it are example.com/keep"},
@@ -131,7 +133,7 @@ func TestPodCauses(t *testing.T) {
 			allocated(func(_ *resourceapi.DeviceRequestAllocationResult, c *resourceapi.ResourceClaim) {
 				c.DeletionTimestamp = &metav1.Time{}
 			})(pod, w)
-			pod.Spec.NodeName = "n1"
+			pod.Spec.NodeName, pod.Status.Phase = "n1", corev1.PodRunning
 		}},
 		"no devices": {change: func(_ *corev1.Pod, w *Cluster) { w.View = tracker.Merge(class()) }, kind: NoDevices, message: "no driver publishes a device"},
 		"other devices": {change: func(_ *corev1.Pod, w *Cluster) { w.View = tracker.Merge(class("false"), slice("n1", gpus(2)...)) },
@@ -159,30 +161,30 @@ func TestPodCauses(t *testing.T) {
 			w.View = tracker.Merge(class(), slice("n2", gpus(1)...))
 		}, kind: DriverGone, message: "the pod is Terminating, 5m0s longer than its grace period: driver gpu.example.com, which has to unprepare claim train, is gone from node n1",
 			remedy: "start a pod of driver gpu.example.com on node n1: the kubelet then unprepares the claim, and the pod ends; a deletion by force leaves the device prepared"},
-		"driver there": {change: stuck("n1")},
+		"driver there": {change: stuck("n1"), kind: Terminating, message: "5m0s longer than its grace period"},
 		"driver gone, pod in its grace period": {change: func(pod *corev1.Pod, w *Cluster) {
 			stuck("n1")(pod, w)
 			w.View, w.Now = tracker.Merge(class(), slice("n2", gpus(1)...)), pod.DeletionTimestamp.Add(30*time.Second)
-		}},
+		}, kind: Terminating, remedy: "wait for the end of its grace period"},
 		"driver gone, pod ended": {change: func(pod *corev1.Pod, w *Cluster) {
 			stuck("n1")(pod, w)
 			w.View, pod.Status.Phase = tracker.Merge(class(), slice("n2", gpus(1)...)), corev1.PodFailed
-		}},
+		}, kind: Failed},
 		"driver gone, pod runs": {change: func(pod *corev1.Pod, w *Cluster) {
 			stuck("n1")(pod, w)
 			w.View, pod.DeletionTimestamp = tracker.Merge(class(), slice("n2", gpus(1)...)), nil
-		}},
+		}, kind: DeviceGone, message: "no longer publishes gpu-0 of pool n1"},
 		"extended, of a device plugin": {change: func(pod *corev1.Pod, w *Cluster) {
 			one := corev1.ResourceList{extended: resource.MustParse("1")}
 			pod.Spec.Containers[0].Resources.Requests = one
 			w.Nodes[0].Status.Allocatable = one
-		}},
+		}, kind: NotTried},
 		"extended, of a device plugin and of a driver": {change: mixed(nil, "n2"), kind: TaintNotTolerated, message: "gpu-0 on n2 is suitable without taint example.com/sick:NoSchedule",
 			others: []Kind{NodeResources}},
 		"extended, of a device plugin and of a driver that has a device left": {change: func(pod *corev1.Pod, w *Cluster) {
 			mixed(nil, "n2")(pod, w)
-			w.View = tracker.Merge(extendedClass(), slice("n2", gpus(1)...))
-		}},
+			w.View, w.PartialPods = tracker.Merge(extendedClass(), slice("n2", gpus(1)...)), false
+		}, kind: NotTried},
 		"extended, of a device plugin, no driver": {change: func(pod *corev1.Pod, w *Cluster) {
 			mixed(nil, "n2")(pod, w)
 			w.View = tracker.Merge(extendedClass())

@@ -177,35 +177,16 @@ func (a *Answer) leaving() bool {
 	return slices.ContainsFunc(a.Claims, func(r Explanation) bool { return r.Verdict == Allocated && len(r.Causes) > 0 })
 }
 
-// elsewhere is what kube-scheduler reports of a pod whose devices are available, and of device plugins where they
-// are not.
-func (w Cluster) elsewhere(a *Answer, pod *corev1.Pod) []Cause {
-	if a.Scheduler == "" || len(w.unknownResources(a, pod)) > 0 {
-		return nil
-	}
+// plugins is what kube-scheduler reports of device plugins on some nodes, where the devices on others are not available.
+func (w Cluster) plugins(a *Answer, pod *corev1.Pod) []Cause {
 	satisfied, requested := a.Satisfied() && !a.leaving(), resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 	for _, name := range slices.Sorted(maps.Keys(requested)) {
-		if !strings.Contains(a.Scheduler, "Insufficient "+string(name)) {
-			continue
-		}
-		switch mixed := w.mixed(a, name); {
-		case satisfied && !mixed:
-			return []Cause{w.tooSmall(pod, name, requested[name])}
-		case mixed && !satisfied:
-			quantity := requested[name]
+		if quantity := requested[name]; !satisfied && strings.Contains(a.Scheduler, "Insufficient "+string(name)) && w.mixed(a, name) {
 			return []Cause{{Kind: NodeResources, Remedy: fmt.Sprintf("end other pods on those nodes, or request less %s", name),
 				Message: fmt.Sprintf("no node that has %s without a claim, such as by a device plugin, has %s left for the pod", name, quantity.String())}}
 		}
 	}
-	if !satisfied {
-		return nil
-	}
-	for _, transient := range []string{"claim", "device", "gang", "pod group"} {
-		if strings.Contains(a.Scheduler, transient) && !a.allocated() {
-			return nil // about devices that are available now
-		}
-	}
-	return []Cause{{Kind: OtherScheduling, Remedy: "look at the conditions and events of the pod", Message: "the devices are available, but kube-scheduler reports: " + a.Scheduler}}
+	return nil
 }
 
 // tooSmall compares a request of the pod with the nodes.

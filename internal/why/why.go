@@ -56,11 +56,17 @@ type Cluster struct {
 
 // Surroundings are the objects in the namespace of a pod that decide about its claims.
 type Surroundings struct {
-	// All are those of the namespace; of the events, those about claims count.
+	// Pods are those of all namespaces; the others are those of the namespace of the pod.
 	Pods      []*corev1.Pod
 	Events    []*corev1.Event
 	Templates []*resourceapi.ResourceClaimTemplate
 	Groups    []*schedulingapi.PodGroup
+	// Namespaces and Storage are as in [placement.Cluster].
+	Namespaces []*corev1.Namespace
+	Storage    placement.Storage
+	// PartialPods is true if the pods of other namespaces were not read: what is left of nodes is unknown. NoTemplates is
+	// true if templates were not.
+	PartialPods, NoTemplates bool
 	// NoGroups is true if PodGroups are not served or could not be read.
 	NoGroups bool
 }

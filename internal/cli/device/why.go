@@ -52,11 +52,14 @@ The allocator uses the feature gates of kube-scheduler: from its metrics, if you
 --scheduler-metrics; otherwise from the metrics of the API server; otherwise the defaults of its
 version. The answer names the source.
 
-Exit codes: 0 the devices are allocated or could be now, 1 they are not, or the pod waits for
-something else, 2 the command failed.`,
+A pod whose devices are free is placed by the rules of kube-scheduler: the cause is then the taint,
+the cordon, the affinity or the like of the nodes with the devices.
+
+Exit codes: 0 the pod runs, or has ended well, or the claim is allocated; 1 a cause is found; 2 the
+command failed; 3 unknown: the cause cannot be told with what can be read.`,
 		Example: `  dra-steward why pod/train-0 -n team-a
   dra-steward why claim/train -n team-a -o yaml
-  kubectl get resourceslices,deviceclasses,devicetaintrules,resourceclaims,nodes,pods -A -o yaml |
+  kubectl get resourceslices,deviceclasses,devicetaintrules,resourceclaims,resourceclaimtemplates,nodes,pods,events,pvc,pv,csinodes,namespaces -A -o yaml |
     dra-steward why train -n team-a --from-files -`,
 		Args: cobra.RangeArgs(1, 2), // TYPE/NAME or TYPE NAME
 		RunE: func(c *cobra.Command, args []string) error {
@@ -112,10 +115,15 @@ func explainWhy(ctx context.Context, streams cmdutil.Streams, o whyOptions, argu
 	default:
 		err = cmdutil.Print(streams.Out, o.output, report)
 	}
-	if err == nil && (report.Cause != nil || !report.Satisfied()) {
-		err = cmdutil.ErrFindings
+	switch {
+	case err != nil:
+		return err
+	case report.Cause != nil && report.Cause.Kind == why.Unknown:
+		return cmdutil.ErrUnknown
+	case report.Cause != nil || !report.Satisfied():
+		return cmdutil.ErrFindings
 	}
-	return err
+	return nil
 }
 
 // faultNotes say in a line which known faults kube-scheduler has, and name the rules that it
@@ -135,7 +143,8 @@ func faultNotes(l *clusterread.Snapshot, program string) (notes []string) {
 func answer(ctx context.Context, streams cmdutil.Streams, l *clusterread.Snapshot, o whyOptions, claim *resourceapi.ResourceClaim, pod *corev1.Pod) (why.Answer, error) {
 	cluster := why.Cluster{
 		View: l.View, Claims: l.Claims, Nodes: l.Nodes, Patched: o.patched, NoClasses: l.NoClasses, IncompletePools: l.Before135, Notes: l.Notes, Gates: l.Gates, Now: time.Now(),
-		Surroundings: why.Surroundings{Pods: l.Pods, Events: l.Events, Templates: l.Templates, Groups: l.Groups, NoGroups: l.NoGroups},
+		Surroundings: why.Surroundings{Pods: l.Pods, Events: l.Events, Templates: l.Templates, Groups: l.Groups, NoGroups: l.NoGroups,
+			Namespaces: l.Namespaces, Storage: l.Storage, PartialPods: l.PartialPods, NoTemplates: l.NoTemplates},
 	}
 	cluster.Lift = func(rule *resourceapi.DeviceTaintRule) string { return streams.Called(lift(rule)) }
 	if claim == nil {

@@ -83,7 +83,7 @@ func writeCause(out io.Writer, subject string, answer why.Answer) {
 func verdict(r why.Explanation) string {
 	text := map[why.Verdict]string{
 		why.Allocated:     "allocated",
-		why.Allocatable:   "can be allocated now on " + r.Node,
+		why.Allocatable:   "suitable devices are free on " + r.Node,
 		why.Unsatisfiable: "cannot be allocated",
 		why.NotMade:       "does not exist (NotMade)",
 	}[r.Verdict]
