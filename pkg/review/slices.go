@@ -22,6 +22,8 @@ import (
 type Slices interface {
 	// Active reports whether slices without a record ([materialize.Annotation]) are of interest.
 	Active() bool
+	// Confirmed returns the slice of a write, without its record where nothing confirms that.
+	Confirmed(ctx context.Context, incoming, old *resourceapi.ResourceSlice, now time.Time) *resourceapi.ResourceSlice
 	// Merge returns what is to be stored of a write; old is nil on creation. acceptable says
 	// why an API server or webhook would refuse a merged slice although it takes the driver's.
 	Merge(ctx context.Context, incoming, old *resourceapi.ResourceSlice, now time.Time, acceptable func(published, merged *resourceapi.ResourceSlice) error) record.Merged
@@ -50,7 +52,11 @@ func (k kindOf[T]) materialize(r Reviewer, answer *Answer, object *T, stored fun
 		return err
 	}
 	old, _ := any(before).(*resourceapi.ResourceSlice)
-	merged := r.Slices.Merge(req.context(), slice, old, req.Now, func(published, merged *resourceapi.ResourceSlice) error {
+	confirmed := slice
+	if r.PatchWriter == "" || req.User == nil || req.User.Username != r.PatchWriter {
+		confirmed = r.Slices.Confirmed(req.context(), slice, old, req.Now)
+	}
+	merged := r.Slices.Merge(req.context(), confirmed, old, req.Now, func(published, merged *resourceapi.ResourceSlice) error {
 		if err := newFault(published, merged, r.Profile); err != nil {
 			return err
 		}
