@@ -317,7 +317,9 @@ func TestUnreadableAdmitsNothing(t *testing.T) {
 			}
 			answer, err := io.ReadAll(response.Body)
 			if err = errors.Join(err, response.Body.Close()); err == nil && response.StatusCode == http.StatusOK {
-				return parse(t, answer).Response
+				if got := parse(t, answer).Response; got.Allowed || got.Result.Code != http.StatusTooManyRequests {
+					return got
+				}
 			}
 			t.Logf("asks again: %s, %v", response.Status, err)
 		}
@@ -337,7 +339,7 @@ func TestUnreadableAdmitsNothing(t *testing.T) {
 	random := uint64(time.Now().UnixNano())
 	t.Logf("seed %d; %d examples are denied, %d admitted; %d objects of each", random, len(verdicts[false]), len(verdicts[true]), cases())
 	for i := range cases() {
-		if i%10_000 == 9_999 {
+		if i%1_000 == 999 {
 			t.Logf("%d objects of each", i+1)
 		}
 		w := writer{rand.New(rand.NewPCG(random, uint64(i))), new(bytes.Buffer), true}

@@ -22,7 +22,8 @@ import (
 	"github.com/dra-steward/dra-steward/pkg/review"
 )
 
-// decoders read an object of others that has a quantity, given in JSON, and report whether they refuse it.
+// decoders read an object of others that has a quantity, given in JSON, and report whether they refuse it. TestDecoders of
+// tools/depcheck finds what decodes without this package.
 var decoders = map[string]func(t *testing.T, number string) (refused bool){
 	"review": func(_ *testing.T, number string) bool {
 		slice := `{"apiVersion":"resource.k8s.io/v1","kind":"ResourceSlice","metadata":{"name":"a"},"spec":{"devices":[{"name":"0","capacity":{"a":{"value":` + number + `}}}]}}`

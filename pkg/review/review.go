@@ -306,17 +306,27 @@ func (k kindOf[T]) read(r Reviewer, what string, data []byte) (*T, error) {
 	return obj, err
 }
 
+// stored reads the stored object. Without one that can be read, an update is checked as a creation, and the answer says
+// so: who corrects it must not be stopped.
+func (k kindOf[T]) stored(r Reviewer, req Request, answer *Answer) func() (*T, error) {
+	said := false
+	return func() (*T, error) {
+		stored, err := k.read(r, "stored object", req.Old)
+		if err != nil && !said {
+			said = true
+			answer.Findings = append(answer.Findings, Finding{Rule: ruleid.RequestError, Severity: max(validate.Warning, r.unreadable), Message: err.Error() + ": the update is checked as a creation"})
+		}
+		return stored, nil
+	}
+}
+
 func (k kindOf[T]) review(r Reviewer, req Request, fill, check bool) (Answer, error) {
 	obj, err := k.written(r, req)
 	if err != nil {
 		return Answer{}, err
 	}
 	answer := Answer{Name: displayName(obj)}
-	var unreadable error
-	old := func() (stored *T, _ error) {
-		stored, unreadable = k.read(r, "stored object", req.Old)
-		return stored, nil
-	}
+	old := k.stored(r, req, &answer)
 	severities := r.severities
 	if severities == nil {
 		severities = ownSeverities
@@ -349,9 +359,6 @@ func (k kindOf[T]) review(r Reviewer, req Request, fill, check bool) (Answer, er
 		}
 	}
 	answer.exempt(r, req)
-	if unreadable != nil { // who corrects it must not be stopped
-		answer.Findings = append(answer.Findings, Finding{Rule: ruleid.RequestError, Severity: max(validate.Warning, r.unreadable), Message: unreadable.Error() + ": the update is checked as a creation"})
-	}
 	answer.setAside(r.observes, len(req.Old) > 0)
 	answer.sort()
 	k.learn(authors, obj, req, answer)

@@ -159,7 +159,7 @@ var Packages = map[string]Package{
 	"internal/newer":            {Floor: 1, Peers: []string{"api/v1alpha1", "internal/quantity"}, Never: []string{clientGo, controllerRuntime}, Pure: true},
 	"internal/windows":          {Floor: 1, Peers: []string{"api/v1alpha1"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	// What compiles or evaluates CEL selectors does it with this package.
-	"internal/selector":         {Floor: 1, Peers: []string{"internal/sizedcache"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
+	"internal/selector":         {Floor: 1, Peers: []string{"internal/quantity", "internal/sizedcache"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"internal/selector/hostile": {Floor: 1, Importers: []string{"(tests)"}},
 	"internal/quantity":         {Floor: 1, Never: []string{clientGo, controllerRuntime}, Pure: true},
 	"internal/condition":        {Floor: 1, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},

@@ -1,0 +1,24 @@
+package capacity_test
+
+import (
+	"testing"
+
+	"github.com/dra-steward/dra-steward/internal/capacity"
+	"github.com/dra-steward/dra-steward/internal/selector/hostile"
+	"github.com/dra-steward/dra-steward/pkg/tracker"
+)
+
+// TestHostileSelectorsEnd: a class that is too expensive to evaluate ends the report soon, or none of its devices counts.
+func TestHostileSelectorsEnd(t *testing.T) {
+	for _, expression := range hostile.Expressions() {
+		cluster := capacity.Cluster{View: tracker.Merge(classOf("gpu", expression), slice("n1", hostile.Device("gpu-0")))}
+		took := hostile.Takes(func() {
+			if found, err := cluster.Report(t.Context(), capacity.Scope{Class: "gpu"}, capacity.ByNode); err == nil {
+				t.Errorf("%.200s: got %+v, want an error", expression, found)
+			}
+		})
+		if took > 8*hostile.Within {
+			t.Errorf("%.200s: takes %v", expression, took)
+		}
+	}
+}
