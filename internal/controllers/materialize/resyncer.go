@@ -221,7 +221,7 @@ func (r *Resyncer) differing(view *tracker.Snapshot, now time.Time) map[slicemer
 		version := r.options.PoolOriginals.Version(pool)
 		result := view.Patched(stored.Name)
 		v := r.verdicts[stored.Name]
-		if r.options.Mode == Materialize && view.Unfinished(stored.Name) {
+		if r.options.Mode == slicemerge.Materialize && view.Unfinished(stored.Name) {
 			if v != nil {
 				next[stored.Name] = v // it is not known what the slice should be
 			}
