@@ -82,10 +82,16 @@ type DeviceDrainSpec struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=4096
 	Devices []DeviceName `json:"devices,omitempty"`
-	// Selector selects published devices. It is resolved once, when the drain begins,
-	// into the names in the status.
+	// Selector selects published devices, and those that a claim holds and no slice has any more. It is resolved once,
+	// when the drain begins, into the names in the status.
 	// +optional
 	Selector *DrainSelector `json:"selector,omitempty"`
+
+	// UnknownDevices is about devices of the driver and pool of the selector that a claim holds and no slice has, while the
+	// selector has expressions: Include drains them, too, Exclude leaves them out. If not set, the drain is Blocked while
+	// there are any.
+	// +optional
+	UnknownDevices UnknownDevices `json:"unknownDevices,omitempty"`
 
 	// WithPartitions drains the published devices, too, that consume counters of the same
 	// counter sets, such as the other partitions of a GPU. They are found once, when the drain
@@ -209,6 +215,19 @@ type DrainSelector struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(selector, !has(selector.cel) || size(selector.cel.expression) <= 10240)",message="an expression must have at most 10240 bytes"
 	Selectors []resourceapi.DeviceSelector `json:"selectors,omitempty"`
 }
+
+// UnknownDevices is what a drain does with devices whose attributes are not known.
+//
+// +kubebuilder:validation:Enum=Include;Exclude
+type UnknownDevices string
+
+// What a drain does with devices whose attributes are not known.
+const (
+	// UnknownInclude drains them.
+	UnknownInclude UnknownDevices = "Include"
+	// UnknownExclude leaves them out.
+	UnknownExclude UnknownDevices = "Exclude"
+)
 
 // DrainCordon is the taint of the rules that cordon the devices, with the effect
 // NoSchedule.

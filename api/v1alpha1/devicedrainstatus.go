@@ -302,6 +302,8 @@ const (
 	BlockedNoDevices = "NoDevices"
 	// BlockedTooManyDevices: the selector matches more devices than a drain may have.
 	BlockedTooManyDevices = "TooManyDevices"
+	// BlockedUnknownDevices: claims hold devices that no slice has, and the selector has expressions.
+	BlockedUnknownDevices = "UnknownDevices"
 	// BlockedSelector: the selector does not compile, or fails for a device.
 	BlockedSelector = "SelectorFailed"
 	// BlockedCannotCordon: DeviceTaintRules are not served, or not for us to write.

@@ -166,7 +166,7 @@ func decided(in fleet.Input, objects taints.Objects, wanted *v1alpha1.DeviceDrai
 	if wanted.UID == "" {
 		wanted.Name, wanted.UID = "preview", "preview"
 	}
-	input := drain.Gather(wanted, in.View, objects.Index(), drain.Published(in.View))
+	input := drain.Gather(wanted, in.View, objects.Index(), drain.Published(in.View, objects.Index()))
 	input.Now, input.Thresholds = now(), in.Thresholds.Thresholds
 	return input, drain.Decide(input)
 }

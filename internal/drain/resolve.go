@@ -10,6 +10,7 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/plural"
 	"github.com/dra-steward/dra-steward/internal/siblings"
+	"github.com/dra-steward/dra-steward/internal/targets"
 	"github.com/dra-steward/dra-steward/pkg/patch"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/pkg/usage"
@@ -24,12 +25,12 @@ type Devices struct {
 }
 
 // A Find returns what the selector of a drain finds.
-type Find func(*v1alpha1.DrainSelector) patch.Selection
+type Find func(*v1alpha1.DrainSelector) targets.Found
 
-// Published finds devices in a view, within the cost that a selector may have.
-func Published(view *tracker.Snapshot) Find {
-	return func(selector *v1alpha1.DrainSelector) patch.Selection {
-		return new(patch.Compiler).Select(selector, view.PublishedSlices(), patch.SelectionCost)
+// Published finds devices in a view, and those that claims hold, within the cost that a selector may have.
+func Published(view *tracker.Snapshot, holders targets.Holders) Find {
+	return func(selector *v1alpha1.DrainSelector) targets.Found {
+		return targets.Select(new(patch.Compiler).Within(patch.SelectionCost), selector, view.PublishedSlices(), holders)
 	}
 }
 
@@ -111,6 +112,19 @@ func directly(d *v1alpha1.DeviceDrain, find Find) Devices {
 		return Devices{Reason: v1alpha1.BlockedSelector, Message: fmt.Sprintf(
 			"the selector fails for %s, first %s: name the driver, or test that the attribute exists",
 			plural.Of(found.Failures.Devices, "device"), found.Failures.First)}
+	case len(found.Unknown) > 0 && d.Spec.UnknownDevices == "":
+		var names []string
+		for _, name := range found.Unknown {
+			names = append(names, name.String())
+		}
+		return Devices{Reason: v1alpha1.BlockedUnknownDevices, Message: fmt.Sprintf(
+			"claims hold %s that no slice has, so that the selector cannot be evaluated for them: %s; set spec.unknownDevices to Include or Exclude",
+			plural.Of(len(names), "device"), plural.List(names, 8, len(names)))}
+	}
+	if d.Spec.UnknownDevices == v1alpha1.UnknownInclude {
+		found.Devices = slices.SortedFunc(slices.Values(slices.Concat(found.Devices, found.Unknown)), compareNames)
+	}
+	switch {
 	case len(found.Devices) == 0:
 		return Devices{Reason: v1alpha1.BlockedNoDevices, Message: "the selector matches no published device yet"}
 	case len(found.Devices) > v1alpha1.DrainDevicesMax:
@@ -122,5 +136,5 @@ func directly(d *v1alpha1.DeviceDrain, find Find) Devices {
 
 // Names are the devices of a drain, none while its selector is not resolved.
 func Names(d *v1alpha1.DeviceDrain) []v1alpha1.DeviceName {
-	return Resolve(d, func(*v1alpha1.DrainSelector) patch.Selection { return patch.Selection{} }, nil).Names
+	return Resolve(d, func(*v1alpha1.DrainSelector) targets.Found { return targets.Found{} }, nil).Names
 }

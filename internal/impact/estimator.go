@@ -28,6 +28,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/ownclient"
 	"github.com/dra-steward/dra-steward/internal/placement"
 	"github.com/dra-steward/dra-steward/internal/siblings"
+	"github.com/dra-steward/dra-steward/internal/targets"
 	"github.com/dra-steward/dra-steward/pkg/patch"
 	"github.com/dra-steward/dra-steward/pkg/review"
 	"github.com/dra-steward/dra-steward/pkg/usage"
@@ -262,12 +263,12 @@ func (i *Estimator) resolve(d *v1alpha1.DeviceDrain) ([]usage.DeviceID, error) {
 	case d.Spec.WithPartitions:
 		err = errors.New("ResourceSlices are not watched: enable liveData (--live-data), or name all partitions")
 	}
-	found := drain.Resolve(d, func(selector *v1alpha1.DrainSelector) patch.Selection {
+	found := drain.Resolve(d, func(selector *v1alpha1.DrainSelector) targets.Found {
 		if i.Published == nil {
 			err = errors.New("ResourceSlices are not watched: enable liveData (--live-data), or name the devices")
-			return patch.Selection{}
+			return targets.Found{}
 		}
-		selection := (&patch.Compiler{}).Select(selector, i.Published(), patch.SelectionCost)
+		selection := targets.Select(new(patch.Compiler).Within(patch.SelectionCost), selector, i.Published(), i.Index)
 		if selection.More {
 			err = errors.New("the selector is too expensive to evaluate: name the driver or the pool")
 		}

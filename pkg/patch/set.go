@@ -281,9 +281,19 @@ type Selection struct {
 	More bool
 }
 
+// A Find returns the devices of a selector in slices.
+type Find func(*v1alpha1.DrainSelector, iter.Seq[*resourceapi.ResourceSlice]) Selection
+
+// Within is [Compiler.Select] with a limit.
+func (c *Compiler) Within(limit uint64) Find {
+	return func(selector *v1alpha1.DrainSelector, all iter.Seq[*resourceapi.ResourceSlice]) Selection {
+		return c.Select(selector, all, limit)
+	}
+}
+
 // Select finds the devices of a selector in slices, as their drivers published them; of
-// each pool in those of the highest generation. limit bounds what the expressions may
-// cost together, in the units of [MaxCost]; 0 is no bound.
+// each pool in those that no complete newer generation replaces: if several have a device, the newest
+// counts. limit bounds what the expressions may cost together, in the units of [MaxCost]; 0 is no bound.
 func (c *Compiler) Select(selector *v1alpha1.DrainSelector, all iter.Seq[*resourceapi.ResourceSlice], limit uint64) Selection {
 	found, _ := new(Selector).selectWith(context.Background(), c, selector, all, limit)
 	return found
@@ -323,7 +333,7 @@ func (s *Selector) selectWith(ctx context.Context, c *Compiler, selector *v1alph
 	if found.Problems = p.Problems; p.unusable {
 		return found, nil
 	}
-	devices, spent := map[v1alpha1.DeviceName]struct{}{}, uint64(0)
+	devices, seen, spent := map[v1alpha1.DeviceName]struct{}{}, map[v1alpha1.DeviceName]int64{}, uint64(0)
 	for _, slice := range newest(p, all) {
 		m, err := s.match(ctx, p, slice)
 		if err != nil {
@@ -339,8 +349,13 @@ func (s *Selector) selectWith(ctx context.Context, c *Compiler, selector *v1alph
 		}
 		found.Failures.Devices += m.Failures.Devices
 		for i := range slice.Spec.Devices {
+			name := v1alpha1.DeviceName{Driver: slice.Spec.Driver, Pool: slice.Spec.Pool.Name, Device: slice.Spec.Devices[i].Name}
+			if was, has := seen[name]; has && was > slice.Spec.Pool.Generation {
+				continue
+			}
+			seen[name] = slice.Spec.Pool.Generation
 			if m.has(i) {
-				devices[v1alpha1.DeviceName{Driver: slice.Spec.Driver, Pool: slice.Spec.Pool.Name, Device: slice.Spec.Devices[i].Name}] = struct{}{}
+				devices[name] = struct{}{}
 			}
 		}
 	}
@@ -350,19 +365,39 @@ func (s *Selector) selectWith(ctx context.Context, c *Compiler, selector *v1alph
 	return found, nil
 }
 
-// newest returns the slices that a patch may apply to, of the highest generation of
-// their pools.
-func newest(p *Patch, all iter.Seq[*resourceapi.ResourceSlice]) (kept []*resourceapi.ResourceSlice) {
+// newest returns the slices that a patch may apply to, of the generations of their pools that count, the newest first.
+func newest(p *Patch, all iter.Seq[*resourceapi.ResourceSlice]) []*resourceapi.ResourceSlice {
+	return slices.SortedStableFunc(Counting(func(yield func(*resourceapi.ResourceSlice) bool) {
+		for slice := range all {
+			if p.Selects(slice.Spec.Driver, slice.Spec.Pool.Name) && !yield(slice) {
+				return
+			}
+		}
+	}), func(a, b *resourceapi.ResourceSlice) int {
+		return cmp.Compare(b.Spec.Pool.Generation, a.Spec.Pool.Generation)
+	})
+}
+
+// Counting yields the slices that no complete newer generation of their pool replaces.
+func Counting(all iter.Seq[*resourceapi.ResourceSlice]) iter.Seq[*resourceapi.ResourceSlice] {
 	type pool struct{ driver, name string }
-	generations := map[pool]int64{}
-	for slice := range all {
-		if p.Selects(slice.Spec.Driver, slice.Spec.Pool.Name) {
-			of := pool{slice.Spec.Driver, slice.Spec.Pool.Name}
-			generations[of] = max(generations[of], slice.Spec.Pool.Generation)
-			kept = append(kept, slice)
+	of := func(s *resourceapi.ResourceSlice) pool { return pool{s.Spec.Driver, s.Spec.Pool.Name} }
+	return func(yield func(*resourceapi.ResourceSlice) bool) {
+		number, complete := map[pool]map[int64]int64{}, map[pool]int64{}
+		for slice := range all {
+			generation := slice.Spec.Pool.Generation
+			if number[of(slice)] == nil {
+				number[of(slice)] = map[int64]int64{}
+			}
+			number[of(slice)][generation]++
+			if number[of(slice)][generation] >= slice.Spec.Pool.ResourceSliceCount {
+				complete[of(slice)] = max(complete[of(slice)], generation)
+			}
+		}
+		for slice := range all {
+			if slice.Spec.Pool.Generation >= complete[of(slice)] && !yield(slice) {
+				return
+			}
 		}
 	}
-	return slices.DeleteFunc(kept, func(s *resourceapi.ResourceSlice) bool {
-		return s.Spec.Pool.Generation < generations[pool{s.Spec.Driver, s.Spec.Pool.Name}]
-	})
 }

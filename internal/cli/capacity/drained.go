@@ -12,7 +12,6 @@ import (
 	"github.com/dra-steward/dra-steward/internal/drain"
 	"github.com/dra-steward/dra-steward/internal/ownclient"
 	"github.com/dra-steward/dra-steward/internal/taints"
-	"github.com/dra-steward/dra-steward/pkg/patch"
 )
 
 // drainedTargets returns the devices of --if-drained: those of a DeviceDrain, or of a target.
@@ -28,10 +27,7 @@ func (o *fitOptions) drainedTargets(ctx context.Context, streams cmdutil.Streams
 	if err != nil {
 		return nil, err
 	}
-	compiler := &patch.Compiler{}
-	found := drain.Resolve(d, func(selector *v1alpha1.DrainSelector) patch.Selection {
-		return compiler.Select(selector, l.View.PublishedSlices(), patch.SelectionCost)
-	}, l.View.PublishedSlices())
+	found := drain.Resolve(d, drain.Published(l.View, l.Holders()), l.View.PublishedSlices())
 	if found.Reason != "" {
 		return nil, fmt.Errorf("devicedrain %s: %s", name, found.Message)
 	}

@@ -40,7 +40,7 @@ func (o drainOptions) plan(ctx context.Context, streams cmdutil.Streams, config 
 	thresholds := clusterread.SiteThresholds(ctx, reader)
 	wanted = wanted.DeepCopy()
 	wanted.Spec.DryRun = true
-	in := drain.Gather(wanted, view, holders, drain.Published(view))
+	in := drain.Gather(wanted, view, holders, drain.Published(view, holders))
 	in.Now, in.Thresholds = time.Now(), thresholds.Thresholds
 	decision := drain.Decide(in)
 	fmt.Fprintf(streams.Out, "devicedrain %s (dry run)\n", wanted.Name)

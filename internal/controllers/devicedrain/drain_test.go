@@ -15,6 +15,7 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/drain"
 	"github.com/dra-steward/dra-steward/internal/guard"
+	"github.com/dra-steward/dra-steward/internal/targets"
 	"github.com/dra-steward/dra-steward/pkg/patch"
 )
 
@@ -418,21 +419,28 @@ func TestKilled(t *testing.T) {
 func TestResolve(t *testing.T) {
 	names := []v1alpha1.DeviceName{device(1)}
 	for name, tt := range map[string]struct {
-		found  patch.Selection
-		status []v1alpha1.DrainDevices
-		reason string
+		found   patch.Selection
+		unknown []v1alpha1.DeviceName
+		spec    v1alpha1.UnknownDevices
+		status  []v1alpha1.DrainDevices
+		reason  string
 	}{
-		"found":       {found: patch.Selection{Devices: names}},
-		"remembered":  {status: drain.Group(names, func(drain.Pool) bool { return false })},
-		"nothing":     {reason: v1alpha1.BlockedNoDevices},
-		"fails":       {found: patch.Selection{Devices: names, Failures: patch.Failures{Devices: 1}}, reason: v1alpha1.BlockedSelector},
-		"no such key": {found: patch.Selection{Problems: []patch.Problem{{Message: "no"}}}, reason: v1alpha1.BlockedSelector},
-		"too many":    {found: patch.Selection{Devices: make([]v1alpha1.DeviceName, 4097)}, reason: v1alpha1.BlockedTooManyDevices},
+		"held and gone":           {unknown: names, reason: v1alpha1.BlockedUnknownDevices},
+		"held and gone, included": {unknown: names, spec: v1alpha1.UnknownInclude},
+		"held and gone, excluded": {found: patch.Selection{Devices: names}, unknown: []v1alpha1.DeviceName{device(2)}, spec: v1alpha1.UnknownExclude},
+		"found":                   {found: patch.Selection{Devices: names}},
+		"remembered":              {status: drain.Group(names, func(drain.Pool) bool { return false })},
+		"nothing":                 {reason: v1alpha1.BlockedNoDevices},
+		"fails":                   {found: patch.Selection{Devices: names, Failures: patch.Failures{Devices: 1}}, reason: v1alpha1.BlockedSelector},
+		"no such key":             {found: patch.Selection{Problems: []patch.Problem{{Message: "no"}}}, reason: v1alpha1.BlockedSelector},
+		"too many":                {found: patch.Selection{Devices: make([]v1alpha1.DeviceName, 4097)}, reason: v1alpha1.BlockedTooManyDevices},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, 0, func(s *v1alpha1.DeviceDrainSpec) { s.Selector = &v1alpha1.DrainSelector{} })
-			w.drain.Status.Devices = tt.status
-			got := drain.Resolve(w.drain, func(*v1alpha1.DrainSelector) patch.Selection { return tt.found }, nil)
+			w.drain.Status.Devices, w.drain.Spec.UnknownDevices = tt.status, tt.spec
+			got := drain.Resolve(w.drain, func(*v1alpha1.DrainSelector) targets.Found {
+				return targets.Found{Selection: tt.found, Unknown: tt.unknown}
+			}, nil)
 			if got.Reason != tt.reason || tt.reason == "" && !slices.Equal(got.Names, names) {
 				t.Errorf("got %+v", got)
 			}

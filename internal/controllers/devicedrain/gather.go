@@ -1,6 +1,7 @@
 package devicedrain
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/drain"
+	"github.com/dra-steward/dra-steward/internal/targets"
 	"github.com/dra-steward/dra-steward/pkg/patch"
 )
 
@@ -24,11 +26,17 @@ func (c *Controller) find(ctx context.Context, name string) (drain.Find, error) 
 	if d == nil || !drain.Selects(d) {
 		return notFound, nil
 	}
-	found, err := c.selector.Select(ctx, d.Spec.Selector, c.options.Tracker.Snapshot().PublishedSlices(), patch.SelectionCost)
-	if err != nil {
-		return nil, fmt.Errorf("the selector is not evaluated: %w", err)
+	var failed error
+	within := func(selector *v1alpha1.DrainSelector, all iter.Seq[*resourceapi.ResourceSlice]) patch.Selection {
+		found, err := c.selector.Select(ctx, selector, all, patch.SelectionCost)
+		failed = cmp.Or(failed, err)
+		return found
 	}
-	return func(selector *v1alpha1.DrainSelector) patch.Selection {
+	found := targets.Select(within, d.Spec.Selector, c.options.Tracker.Snapshot().PublishedSlices(), c.options.Usage)
+	if failed != nil {
+		return nil, fmt.Errorf("the selector is not evaluated: %w", failed)
+	}
+	return func(selector *v1alpha1.DrainSelector) targets.Found {
 		if !equality.Semantic.DeepEqual(selector, d.Spec.Selector) {
 			return notFound(selector)
 		}
@@ -37,8 +45,8 @@ func (c *Controller) find(ctx context.Context, name string) (drain.Find, error) 
 }
 
 // notFound is the answer for a selector that is changed meanwhile: the next step evaluates it.
-func notFound(*v1alpha1.DrainSelector) patch.Selection {
-	return patch.Selection{Failures: patch.Failures{Devices: 1, Expensive: true, First: "it is not evaluated yet"}}
+func notFound(*v1alpha1.DrainSelector) targets.Found {
+	return targets.Found{Selection: patch.Selection{Failures: patch.Failures{Devices: 1, Expensive: true, First: "it is not evaluated yet"}}}
 }
 
 // gather finds out what there is to decide about.

@@ -51,7 +51,7 @@ func TestPartitions(t *testing.T) {
 			d.Spec.Devices = []v1alpha1.DeviceName{{Driver: "gpu.example.com", Pool: "node-1", Device: "gpu-0-0"}}
 			d.Spec.WithPartitions, d.Status.Devices = tt.with, tt.status
 			view := partitioned(2, tt.partitions)
-			in := drain.Gather(d, view, &usage.Index{}, drain.Published(view))
+			in := drain.Gather(d, view, &usage.Index{}, drain.Published(view, &usage.Index{}))
 			in.Now = time.Now()
 			got := drain.Decide(in)
 			if in.Devices.Reason != tt.reason {

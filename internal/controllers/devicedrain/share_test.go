@@ -41,7 +41,7 @@ func TestShare(t *testing.T) {
 			holders.SetPod(pod)
 		}
 		view := tracker.Merge(slice)
-		in := drain.Gather(d, view, holders, drain.Published(view))
+		in := drain.Gather(d, view, holders, drain.Published(view, holders))
 		in.Thresholds = guard.DefaultThresholds()
 		blocked := meta.FindStatusCondition(drain.Decide(in).Status.Conditions, v1alpha1.DrainBlocked)
 		if blocked == nil || !strings.Contains(blocked.Message, want) || (blocked.Reason == v1alpha1.BlockedThreshold) != (want != "") {

@@ -68,8 +68,8 @@ A limit of 0 would evict no pod: pause the drain instead.`,
 		ID: "drain-choices",
 		Doc: `The enumerated settings of a drain have one of their values.
 
-order lists Priority and OwnerSpread, each at most once; podsWithoutController is Keep or
-Evict; via is Eviction or EvictionRequest; atEnd is Hold or Uncordon; deadline.action is
+order lists Priority and OwnerSpread, each at most once; unknownDevices is Include or Exclude;
+podsWithoutController is Keep or Evict; via is Eviction or EvictionRequest; atEnd is Hold or Uncordon; deadline.action is
 Keep, Delete or Fail.`,
 		Source: drainSource + "Rate, limits and order",
 		Check:  drainChoices,
@@ -203,6 +203,7 @@ func orderErrors(at *field.Path, all []v1alpha1.DrainOrder) (errs field.ErrorLis
 func drainChoices(d *v1alpha1.DeviceDrain, _ Pass) (errs field.ErrorList) {
 	s := d.Spec
 	errs = orderErrors(drainSpec.Child("order"), s.Order)
+	errs = append(errs, choice(drainSpec.Child("unknownDevices"), s.UnknownDevices, v1alpha1.UnknownExclude, v1alpha1.UnknownInclude)...)
 	errs = append(errs, choice(drainSpec.Child("podsWithoutController"), s.PodsWithoutController, v1alpha1.EvictPods, v1alpha1.KeepPods)...)
 	errs = append(errs, choice(drainSpec.Child("via"), s.Via, v1alpha1.ViaEviction, v1alpha1.ViaEvictionRequest)...)
 	errs = append(errs, choice(drainSpec.Child("atEnd"), s.AtEnd, v1alpha1.EndHold, v1alpha1.EndUncordon)...)
