@@ -14,6 +14,8 @@ type Objects struct {
 	validate.Objects
 	// Complete is true if all ResourceSlices and DeviceTaintRules are here: a key that none of them has does not exist.
 	Complete bool
+	// Added are what lint has added, for the objects of an input to be added to.
+	Added []any
 
 	labels map[string]map[string]string
 	keys   map[string]bool

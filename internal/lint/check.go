@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -23,8 +24,8 @@ import (
 )
 
 // check returns the problems of a document, in the order of its text.
-func (s *Site) check(document *manifest.Document, namespace string, now time.Time, templates bool) []Diagnostic {
-	j := judgement{site: s, document: document, now: now}
+func (s *Site) check(document *manifest.Document, w *world, namespace string, now time.Time, templates bool) []Diagnostic {
+	j := judgement{site: s, document: document, world: w, now: now}
 	object, problems := manifest.Decode(document)
 	for _, p := range problems {
 		if p.More > 0 {
@@ -49,10 +50,15 @@ func (s *Site) check(document *manifest.Document, namespace string, now time.Tim
 		j.templates()
 	}
 	j.droppedLists()
+	j.sort()
+	return append(j.reports, j.unlisted()...)
+}
+
+// sort orders the reports as the text is.
+func (j *judgement) sort() {
 	slices.SortStableFunc(j.reports, func(a, b Diagnostic) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
-	return append(j.reports, j.unlisted()...)
 }
 
 func namespaced(object manifest.Object) bool {
@@ -67,6 +73,7 @@ func namespaced(object manifest.Object) bool {
 type judgement struct {
 	site     *Site
 	document *manifest.Document
+	world    *world
 	now      time.Time
 	reports  []Diagnostic
 	// seen are the findings so far, listed how many of each rule are in reports.
@@ -216,6 +223,9 @@ func (j *judgement) rules(object manifest.Object) {
 				Message: "the API server does not keep the status of an object that it creates"})
 		}
 		reviewer := j.site.reviewer
+		if view := j.world.view(folderOf(j.document.File)); view != nil {
+			reviewer.ClusterView, reviewer.ClusterData = view, view
+		}
 		reviewer.InCluster = subresource != ""
 		answer, err := reviewer.Review(request(object, subresource, data, j.now))
 		if err != nil {
@@ -228,9 +238,35 @@ func (j *judgement) rules(object manifest.Object) {
 				}
 				finding.Severity = validate.Warning
 			}
+			if finding.Rule == classExists && !j.missing(&finding) {
+				continue
+			}
 			j.add(finding)
 		}
 	}
+}
+
+// classExists is the rule for the class of a request, which may exist outside of the input.
+const classExists = "class-exists"
+
+// missing reports whether to say that a class does not exist. Where classes are known it is an error, unless the site has
+// decided otherwise.
+func (j *judgement) missing(finding *review.Finding) bool {
+	if j.world == nil {
+		return true
+	}
+	if !j.world.names.HasClasses() {
+		return j.world.more
+	}
+	_, quoted, _ := strings.Cut(finding.Message, `"`)
+	name, _, _ := strings.Cut(quoted, `"`)
+	if message, missing := j.world.names.MissingClass(name); missing {
+		finding.Message = message
+		if !j.site.classSeverity {
+			finding.Severity = validate.Error
+		}
+	}
+	return true
 }
 
 func request(object manifest.Object, subresource string, data []byte, now time.Time) review.Request {

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/dra-steward/dra-steward/internal/manifest"
+	"github.com/dra-steward/dra-steward/internal/podtemplate"
 	"github.com/dra-steward/dra-steward/internal/rulebook"
+	"github.com/dra-steward/dra-steward/pkg/review"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 
@@ -24,12 +26,32 @@ type Linter struct {
 	Namespace string
 	// Now is the time of the writes that are checked.
 	Now time.Time
+
+	// world is what exists; nil for verdicts, which are about one object.
+	world *world
 }
 
 // Run checks the files and folders that args stand for and yields the results by file and
 // document. A file that cannot be read is a result too; the others are checked
 // nevertheless.
-func (l Linter) Run(args ...string) iter.Seq[Result] { return l.run(l.tasks(args)) }
+func (l Linter) Run(args ...string) iter.Seq[Result] {
+	return func(yield func(Result) bool) {
+		rewind, end, err := l.spool(args)
+		if err != nil {
+			yield(Result{File: manifest.Stdin, Err: err})
+			return
+		}
+		defer end()
+		if !l.Verdicts {
+			l.world = l.known(args)
+		}
+		if err := rewind(); err != nil {
+			yield(Result{File: manifest.Stdin, Err: err})
+			return
+		}
+		l.run(l.tasks(args))(yield)
+	}
+}
 
 func (l Linter) run(tasks iter.Seq[task]) iter.Seq[Result] {
 	return func(yield func(Result) bool) {
@@ -186,13 +208,33 @@ func (l Linter) result(t task, document *manifest.Document, err error) Result {
 	result := Result{File: document.File, Line: document.Line, APIVersion: document.APIVersion,
 		Kind: document.Kind, Namespace: document.Namespace, Name: document.Name, Skipped: !document.Ours()}
 	switch {
+	case l.Verdicts && result.Skipped:
 	case result.Skipped:
+		result.Reports, result.Skipped = l.pods(t, document)
 	case l.Verdicts:
 		result.Verdict = t.site.verdict(document, l.Now)
 	default:
-		result.Reports = l.Rules.of(t.site.check(document, t.namespace, l.Now, l.Rules.wants(rulebook.Unrendered, t.site)), t.site)
+		result.Reports = l.Rules.of(t.site.check(document, l.world, t.namespace, l.Now, l.Rules.wants(rulebook.Unrendered, t.site)), t.site)
 	}
 	return result
+}
+
+// pods checks the pods of an object of another group; skipped is true if they use no devices.
+func (l Linter) pods(t task, document *manifest.Document) (reports []Diagnostic, skipped bool) {
+	if l.world == nil {
+		return nil, true
+	}
+	found, any := podtemplate.Check(cmp.Or(document.Namespace, t.namespace), document.Raw, &l.world.names)
+	j := judgement{site: t.site, document: document}
+	for _, f := range found {
+		severity := validate.Error
+		if f.Warning {
+			severity = validate.Warning
+		}
+		j.add(review.Finding{Rule: f.Rule, Severity: severity, Path: f.Path, Message: f.Message})
+	}
+	j.sort()
+	return l.Rules.of(append(j.reports, j.unlisted()...), t.site), !any
 }
 
 // unreadable is the check that found an error.

@@ -47,6 +47,8 @@ type Site struct {
 	// folder is where the configuration file lies; skipPaths are seen from there.
 	folder               string
 	skipPaths, skipRules []string
+	// classSeverity is true if the site sets the severity of class-exists.
+	classSeverity bool
 }
 
 // minor returns the minor of Kubernetes that the site is checked for.
@@ -230,7 +232,8 @@ func (s *Sites) site(c v1alpha1.StewardConfiguration) (*Site, error) {
 			return nil, field.Invalid(field.NewPath("lint", "skipPaths").Index(i), pattern, err.Error())
 		}
 	}
-	return &Site{reviewer: reviewer, skipPaths: c.Lint.SkipPaths, skipRules: c.Lint.SkipRules}, nil
+	_, set := c.Rules[classExists]
+	return &Site{reviewer: reviewer, skipPaths: c.Lint.SkipPaths, skipRules: c.Lint.SkipRules, classSeverity: set}, nil
 }
 
 // version is what "kubectl version" prints of a server.
@@ -267,7 +270,7 @@ func Minors() (names []string) {
 }
 
 // crossObjectKinds are the kinds of ours that other objects are checked by.
-var crossObjectKinds = []string{"DeviceClass", "ResourceSlice", "DeviceTaintRule", v1alpha1.ResourceSlicePatchKind, "ResourceClaim"}
+var crossObjectKinds = []string{"ResourceClaimTemplate", "DeviceClass", "ResourceSlice", "DeviceTaintRule", v1alpha1.ResourceSlicePatchKind, "ResourceClaim"}
 
 // Existing reads what files have of a cluster: DeviceClasses, ResourceSlices, DeviceTaintRules, ResourceSlicePatches and
 // ResourceClaims for the rules that look beyond one object, and Namespaces for their labels. What cannot be read is an
@@ -299,6 +302,7 @@ func Existing(reader manifest.Reader, files []string) (*existing.Objects, error)
 			return nil, fmt.Errorf("%s:%d: %s %s: %v", document.File, document.Line, document.Kind, document.Name, problems[0])
 		}
 		all.Add(object)
+		all.Added = append(all.Added, object)
 	}
 	return all, nil
 }

@@ -1,9 +1,11 @@
 package manifest
 
 import (
+	"bytes"
 	"io"
 	"iter"
 	"os"
+	"slices"
 )
 
 // Part is the text between two document separators of a file, not parsed yet:
@@ -14,6 +16,11 @@ type Part struct {
 
 	chunk chunk
 	limit int
+}
+
+// Has reports whether the text has one of the words.
+func (p Part) Has(words ...string) bool {
+	return slices.ContainsFunc(words, func(word string) bool { return bytes.Contains(p.chunk.text, []byte(word)) })
 }
 
 // Documents parses the part and yields its documents: one, unless it is a list

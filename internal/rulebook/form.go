@@ -2,6 +2,7 @@ package rulebook
 
 import (
 	"github.com/dra-steward/dra-steward/internal/manifest"
+	"github.com/dra-steward/dra-steward/internal/podtemplate"
 	"github.com/dra-steward/dra-steward/internal/ruleid"
 )
 
@@ -91,5 +92,33 @@ clusters too.`, "drops the field without an error"),
 
 lint --kubernetes-version next reports what that version warns about, and fields that are
 proposed for it. It is a warning: what is proposed can change.`, "as the page next.md says"),
+	}
+}
+
+// podEntries are the checks of pods, in whatever object has them.
+func podEntries() []Entry {
+	pod := func(id, doc, server string) Entry {
+		return Entry{ID: id, What: "check of pods", Doc: doc, Upstream: server, Kinds: []string{"Pod", "Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob"}}
+	}
+	return []Entry{
+		pod(podtemplate.Form, `A claim of a pod has a name of its own, and either resourceClaimName or resourceClaimTemplateName.
+
+The field source, in which both were once, does not exist since Kubernetes 1.31. Lint finds
+pods in objects of every kind: in Deployments and CronJobs, and in JobSets, RayClusters and
+other custom resources.`, "refuses it"),
+		pod(podtemplate.Exists, `The ResourceClaim or ResourceClaimTemplate that a pod names exists in its namespace.
+
+Lint looks for it in the input and in the files of --existing. It is an error where these have
+objects of the kind and none of the name, and a warning where they have none of the kind.`, "accepts it; the pod stays pending"),
+		pod(podtemplate.Names, `A container names a claim of its pod, and a request of that claim.`,
+			"refuses an unknown claim; a pod with an unknown request does not start"),
+		pod(podtemplate.Unused, `A container uses each claim of the pod.
+
+The devices of other claims are allocated, and no container can open them. It only warns,
+because some drivers prepare a node for the pod.`, "accepts it"),
+		pod(podtemplate.Extended, `An extended resource of a DeviceClass is in the limits of the container, and has the name that the class has.
+
+A resource of a name unlike those of the classes in the input is left to device plugins.`,
+			"refuses a request without a limit; a pod with an unknown resource stays pending"),
 	}
 }

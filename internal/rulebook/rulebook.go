@@ -54,7 +54,7 @@ func Open() (Book, error) {
 		}
 		book = append(book, Entry{d.ID, "default", d.Doc, d.Upstream, d.Source, d.Kinds, e})
 	}
-	return slices.Concat(book, formEntries(), answerEntries(), requestEntries()), nil
+	return slices.Concat(book, formEntries(), podEntries(), answerEntries(), requestEntries()), nil
 }
 
 // Find returns the entry of an ID. The error suggests similar IDs.

@@ -122,6 +122,7 @@ var Packages = map[string]Package{
 	"pkg/policy":                 {Floor: 2, Peers: []string{"pkg/validate"}, Never: []string{clientGo, controllerRuntime}, Pure: true},
 	"internal/parameters":        {Floor: 2, Peers: []string{"pkg/validate"}, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
 	"internal/config":            {Floor: 2, Peers: []string{"internal/manifest"}, Never: []string{clientGo, controllerRuntime}},
+	"internal/podtemplate":       {Floor: 2, Peers: []string{"internal/manifest"}, Never: []string{clientGo, controllerRuntime, opa}},
 	"internal/manifest":          {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}},
 
 	"internal/history": {Floor: 2, Never: []string{clientGo, controllerRuntime, opa}, Pure: true},
