@@ -42,8 +42,8 @@ var severities = []string{validate.Error.String(), validate.Warning.String()}
 
 const lintHelp = `lint reads manifests (YAML or JSON, several documents per file, lists expanded), applies
 the defaults, drops the fields that the API server would drop, and checks every object
-of resource.k8s.io by the rules of the API server and the webhook. Objects of other API
-groups are skipped. A folder includes all *.yaml, *.yml and *.json files below it, but not
+of resource.k8s.io by the rules of the API server and the webhook. Of objects of other API
+groups it checks the pods that use devices, in whatever kind has them, and skips the rest. A folder includes all *.yaml, *.yml and *.json files below it, but not
 those of folders whose names begin with a dot; "-" is standard input.
 
 Every finding has file, line and column, the object, the field and the rule;
@@ -59,10 +59,13 @@ lint the version and gates of its clusters and the files to ignore. The file is 
 from the folder of each manifest upwards, up to the folder with .git. --config names one
 file for all manifests, --config "" none.
 
-Rules that need other objects (does the class exist, do the slices of a pool agree) run
-only if --existing names files with existing objects, such as the same folder or the output
-of 'kubectl get deviceclasses,resourceslices,namespaces -o yaml'. The labels of namespaces
-come from there as well.
+Rules that need other objects (does the class exist, do the slices of a pool agree) take
+those of the input for existing, and those of the files that --existing names, such as the
+output of 'kubectl get deviceclasses,resourceslices,namespaces -o yaml'. The labels of
+namespaces come from there as well.
+
+Of each rule lint lists at most 1000 findings for an object, and counts the others. A link
+in a folder that leads out of it, or to nothing, is not followed, which is a warning.
 
 --policies library also evaluates the Rego policies of dra-steward, as the webhook does;
 --policies FOLDER adds those in a folder, if their tests pass. Modes, parameters and
