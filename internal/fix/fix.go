@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,9 +47,15 @@ type Result struct {
 	Done, Left []Change
 }
 
+// signed matches a file that SOPS has encrypted: it refuses the file once anything in it has changed.
+var signed = regexp.MustCompile(`(?m)^\s*"?sops"?:\s*(\{|\r?$)`)
+
 // Text quotes the bare nulls of a file, as which YAML reads no key at all, and writes
 // the defaults into its text.
 func Text(reader manifest.Reader, file string, text []byte) Result {
+	if signed.Match(text) {
+		return Result{Text: text}
+	}
 	text, quoted := quote(reader, file, text)
 	result := defaults(reader, file, text)
 	result.Done = append(quoted, result.Done...)

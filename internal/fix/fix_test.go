@@ -156,3 +156,16 @@ func Example() {
 	// Output:
 	// claim.yaml:11:11: ResourceClaim a: spec.devices.requests[0].exactly.tolerations[0].operator: Equal [toleration-operator-equal]
 }
+
+// TestSigned: a file that SOPS has signed stays as it is, in YAML and JSON.
+func TestSigned(t *testing.T) {
+	const claim = "apiVersion: resource.k8s.io/v1\nkind: ResourceClaim\nmetadata: {name: a}\nspec: {devices: {requests: [{name: r, exactly: {deviceClassName: c, tolerations: [{key: k, value: v}]}}]}}\n"
+	for _, signature := range []string{"sops:\n  version: 3.9.0\n", "sops: {version: 3.9.0}\n", "sops:\r\n  version: 3.9.0\r\n"} {
+		if result := fix.Text(manifest.Reader{}, "a.yaml", []byte(claim+signature)); string(result.Text) != claim+signature || len(result.Done) > 0 {
+			t.Errorf("%q: %+v", signature, result.Done)
+		}
+	}
+	if result := fix.Text(manifest.Reader{}, "a.yaml", []byte(claim)); len(result.Done) != 1 {
+		t.Errorf("without a signature: %+v", result.Done)
+	}
+}

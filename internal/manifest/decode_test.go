@@ -192,3 +192,14 @@ func TestVersion(t *testing.T) {
 		}
 	}
 }
+
+// TestOtherGroupsOfKubernetes: a group below those of Kubernetes is meant to be ours, since no other has the kind.
+func TestOtherGroupsOfKubernetes(t *testing.T) {
+	for group, ours := range map[string]bool{"resource.kubernetes.io": true, "resources.k8s.io": true, "dra.k8s.io": true, "claims.example.com": false, "gpu.x-k8s.io": false} {
+		for document, err := range (manifest.Reader{}).Read("a.yaml", strings.NewReader("apiVersion: "+group+"/v1\nkind: ResourceClaimTemplate\n")) {
+			if err != nil || document.Ours() != ours {
+				t.Errorf("%s: ours is %v, want %v, %v", group, document.Ours(), ours, err)
+			}
+		}
+	}
+}

@@ -139,10 +139,11 @@ func (d *Document) misspelt() (p Problem, ok bool) {
 	return d.problem(UnknownVersion, "apiVersion", fmt.Sprintf("the field is missing: add apiVersion: %s", right)), true
 }
 
-// similar reports whether a group is probably meant to be one of ours.
+// similar reports whether a group is probably meant to be one of ours. Groups below k8s.io and kubernetes.io
+// are those of Kubernetes, no other of which has a kind of such a name.
 func similar(group string) bool {
 	ours := []string{resourcev1.GroupName, v1alpha1.Group}
-	return Nearest(group, ours) != "" || slices.ContainsFunc(ours, func(one string) bool { return strings.HasPrefix(one, group+".") })
+	return strings.HasSuffix(group, ".k8s.io") || strings.HasSuffix(group, ".kubernetes.io") || Nearest(group, ours) != "" || slices.ContainsFunc(ours, func(one string) bool { return strings.HasPrefix(one, group+".") })
 }
 
 // knownKind returns the kind that a word names, whatever its case.
