@@ -122,7 +122,7 @@ func (f *folder) read(name string, limit int64) ([]byte, error) {
 	return data, err
 }
 
-// refused says what is wrong with a link.
+// refused explains why a link is not followed.
 func (f *folder) refused(name string, err error) error {
 	target, not := f.root.Readlink(name)
 	switch {
