@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math/bits"
 	"reflect"
 
@@ -191,6 +192,27 @@ func (e *Evaluation) bytes() (bytes int) {
 		bytes += 128 + len(v.failure) + 4*len(v.of)
 	}
 	return bytes
+}
+
+// matches are those of patches that match devices, or failed to.
+func (e *Evaluation) matches(ctx context.Context, patches iter.Seq[*Patch]) (matches []Match, err error) {
+	defer func() { e.views = nil }() // they need more memory than the slice
+	for p := range patches {
+		m, err := p.match(ctx, e)
+		if err != nil {
+			return nil, err
+		}
+		if m.Devices > 0 || m.Failures.Devices > 0 {
+			matches = append(matches, m)
+		}
+	}
+	for program, v := range e.verdicts {
+		if !v.asked {
+			delete(e.verdicts, program)
+		}
+		v.asked = false
+	}
+	return matches, nil
 }
 
 // A Match is the set of devices of a slice that a patch applies to.

@@ -3,7 +3,6 @@ package patch
 import (
 	"context"
 	"fmt"
-	"iter"
 	"maps"
 	"math"
 	"reflect"
@@ -32,27 +31,6 @@ func (e *Evaluation) Apply(ctx context.Context, patches []*Patch) (Result, error
 		return Result{}, err
 	}
 	return mergeMatches(e.slice, matches), nil
-}
-
-// matches are those of patches that match devices, or failed to.
-func (e *Evaluation) matches(ctx context.Context, patches iter.Seq[*Patch]) (matches []Match, err error) {
-	defer func() { e.views = nil }() // they need more memory than the slice
-	for p := range patches {
-		m, err := p.match(ctx, e)
-		if err != nil {
-			return nil, err
-		}
-		if m.Devices > 0 || m.Failures.Devices > 0 {
-			matches = append(matches, m)
-		}
-	}
-	for program, v := range e.verdicts {
-		if !v.asked {
-			delete(e.verdicts, program)
-		}
-		v.asked = false
-	}
-	return matches, nil
 }
 
 // mergeMatches applies to a slice the patches that match devices of it, or failed to. It sorts

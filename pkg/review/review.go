@@ -59,15 +59,15 @@ func (r Request) context() context.Context {
 	return r.Context
 }
 
-// warningTime is a part of the time that is left: rules that only warn leave the rest to those
+// warningTime is the first half of the time: rules that only warn leave the rest to those
 // that deny.
 func (r Request) warningTime() (context.Context, context.CancelFunc) {
 	ctx := r.context()
 	deadline, has := ctx.Deadline()
-	if !has {
+	if !has || r.Now.IsZero() {
 		return ctx, func() {}
 	}
-	return context.WithTimeout(ctx, time.Until(deadline)/4)
+	return context.WithDeadline(ctx, r.Now.Add(deadline.Sub(r.Now)/2))
 }
 
 // ended returns an error if the answer is no longer needed.
@@ -363,13 +363,18 @@ func (k kindOf[T]) review(r Reviewer, req Request, fill, check bool) (Answer, er
 	answer.sort()
 	k.learn(authors, obj, req, answer)
 	if check && k.effect != nil && r.InCluster && !r.observes && !answer.Denied() {
-		warning, done := req.warningTime()
-		defer done()
-		if answer.Effect = k.effect(obj, validate.Conditions{Context: warning, ClusterView: r.ClusterView, Expressions: r.expressions}); answer.Effect != "" {
-			answer.EffectRule = ruleid.PatchEffect
-		}
+		k.describe(r, &answer, obj, req)
 	}
 	return answer, nil
+}
+
+// describe adds what the object does to others.
+func (k kindOf[T]) describe(r Reviewer, answer *Answer, obj *T, req Request) {
+	warning, done := req.warningTime()
+	defer done()
+	if answer.Effect = k.effect(obj, validate.Conditions{Context: warning, ClusterView: r.ClusterView, Expressions: r.expressions}); answer.Effect != "" {
+		answer.EffectRule = ruleid.PatchEffect
+	}
 }
 
 // examine adds what rules and policies find.
