@@ -86,6 +86,50 @@ func TestSelectorDevices(t *testing.T) {
 	}
 }
 
+// TestAlternatives: that one alternative matches nothing is what the list is for, while another matches.
+func TestAlternatives(t *testing.T) {
+	small := liveWorld(2)
+	none, some := number+" > 100", number+" > 97"
+	for _, test := range []struct {
+		alternatives []string
+		want         int
+	}{
+		{[]string{none, some}, 0}, {[]string{some, none}, 0}, {[]string{none, none}, 2}, {[]string{none}, 1},
+		{[]string{`device.attributes["gpu.example.com"].size > 1`, some}, 1}, // it fails, and the scheduler stops there
+	} {
+		claim := asking()
+		claim.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "gpu"}, {Name: "other", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "gpu"}}}
+		for i, expression := range test.alternatives {
+			claim.Spec.Devices.Requests[0].FirstAvailable = append(claim.Spec.Devices.Requests[0].FirstAvailable,
+				resourceapi.DeviceSubRequest{Name: fmt.Sprint("a", i), DeviceClassName: "gpu", Selectors: selecting(expression)})
+		}
+		if errs := live(claim, Conditions{ClusterView: small}); len(errs) != test.want {
+			t.Errorf("%q: %v, want %d", test.alternatives, errs, test.want)
+		}
+	}
+}
+
+// TestBeforeTheDriver: a class and its claims come before the driver has published a slice.
+func TestBeforeTheDriver(t *testing.T) {
+	small := liveWorld(2)
+	for expression, want := range map[string]int{
+		`device.driver == "new.example.com"`:                            0,
+		`device.driver == "` + liveDriver + `" && ` + number + " > 100": 1,
+		number + " > 100": 1,
+	} {
+		class := &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "new"}, Spec: resourceapi.DeviceClassSpec{Selectors: selecting(expression)}}
+		if errs := classSelectorDevices(class, Pass{Conditions: Conditions{ClusterView: small}}); len(errs) != want {
+			t.Errorf("class %s: %v, want %d", expression, errs, want)
+		}
+		small.Add(class)
+		claim := asking()
+		claim.Spec.Devices.Requests[0].Exactly.DeviceClassName = "new"
+		if errs := live(claim, Conditions{ClusterView: small}); len(errs) != want {
+			t.Errorf("claim of %s: %v, want %d", expression, errs, want)
+		}
+	}
+}
+
 // TestEvaluationsBound: no more evaluations than allowed, and the finding says so; what
 // is remembered costs none.
 func TestEvaluationsBound(t *testing.T) {

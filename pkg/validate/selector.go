@@ -247,7 +247,8 @@ on the remaining devices while none matches. No evaluation begins after 50 ms, n
 one that has begun ends within a fixed amount of work. After that, the finding is marked as not
 fully evaluated. An expression for which the work does not suffice on one device, or that takes
 too long to compile, is named as one that cannot be evaluated. It only warns, because devices
-come and go.`
+come and go. That nothing matches is not said of an alternative while another of its list matches, nor
+of a class whose device.driver names a driver without ResourceSlices: its driver has not run yet.`
 
 // selectorDevices is the rule for selectors and the devices that exist.
 func selectorDevices[T any](check func(T, Pass) field.ErrorList) Rule[T] {
@@ -292,8 +293,10 @@ func claimSelectorDevices(spec walk.ClaimSpec, c Pass) (errs field.ErrorList) {
 	effort := &effort{limiter: c.Limiter}
 	defer effort.end()
 	demands, left := 0, 0
+	var alternatives alternatives
 	for place, deviceRequest := range spec.DeviceRequests() {
 		demands++
+		errs = append(errs, alternatives.of(place.Request())...)
 		class := c.ClusterView.Class(deviceRequest.Class)
 		selectors := walk.Bounded(deviceRequest.Selectors, resourceapi.DeviceSelectorsMaxSize)
 		if class == nil {
@@ -309,12 +312,37 @@ func claimSelectorDevices(spec walk.ClaimSpec, c Pass) (errs field.ErrorList) {
 		if effort.over && found == nil {
 			left++
 		}
+		if s.matchesNothing(found) {
+			alternatives.nothing = append(alternatives.nothing, found...)
+			continue
+		}
+		alternatives.answered = alternatives.answered || s.found > 0 || effort.over
 		errs = append(errs, found...)
 	}
+	errs = append(errs, alternatives.of(-1)...)
 	if left > 0 {
 		errs = append(errs, field.Invalid(spec.At.Child("devices", "requests"), field.OmitValueType{}, fmt.Sprintf(
 			"not fully evaluated: the selectors of %[2]d of %[1]d requests and alternatives were not evaluated on all devices in time", demands, left)))
 	}
+	return errs
+}
+
+// alternatives are those of one request: that one matches nothing says something only if no other matches.
+type alternatives struct {
+	request  int
+	nothing  field.ErrorList
+	answered bool
+}
+
+// of goes on to a request, and returns what is left to say of the last one.
+func (a *alternatives) of(request int) (errs field.ErrorList) {
+	if request == a.request {
+		return nil
+	}
+	if !a.answered {
+		errs = a.nothing
+	}
+	*a = alternatives{request: request}
 	return errs
 }
 
@@ -331,6 +359,7 @@ func classSelectorDevices(class *resourceapi.DeviceClass, c Pass) field.ErrorLis
 	list := field.NewPath("spec", "selectors")
 	errs := s.failing(list, s.classFails)
 	switch {
+	case s.members == 0 && s.looked > 0 && len(errs) == 0 && s.awaited():
 	case s.members == 0 && s.looked > 0 && len(errs) == 0:
 		errs = append(errs, field.Invalid(list, field.OmitValueType{}, fmt.Sprintf("match none of %d devices%s", s.looked, s.rest())))
 	case effort.over && len(errs) == 0:
@@ -437,7 +466,7 @@ func (s *search) findings(at *field.Path) field.ErrorList {
 			"selectors[%d] of the class %s on the device %s: %s", i, does, f.first, f.reason)))
 	}
 	switch {
-	case s.found > 0 || s.looked == 0 || len(errs) > 0:
+	case s.found > 0 || s.looked == 0 || len(errs) > 0 || s.members == 0 && s.awaited():
 	case s.members == 0:
 		errs = append(errs, field.Invalid(at.Child("deviceClassName"), s.class.Name, fmt.Sprintf(
 			"none of %d devices belongs to the class%s", s.looked, s.rest())))
@@ -446,6 +475,32 @@ func (s *search) findings(at *field.Path) field.ErrorList {
 			"match none of the %d devices of the class %s%s", s.members, s.class.Name, s.rest())))
 	}
 	return errs
+}
+
+// matchesNothing reports whether the findings say only that there is no device.
+func (s *search) matchesNothing(found field.ErrorList) bool {
+	return len(found) > 0 && s.found == 0 && len(s.fails)+len(s.classFails) == 0
+}
+
+// awaited reports whether the class is for drivers, as device.driver says in its selectors, none of which has published a
+// slice yet: classes and claims come before their driver has run, and nobody has made a mistake.
+func (s *search) awaited() bool {
+	var expressions strings.Builder
+	for _, selector := range s.class.Spec.Selectors {
+		if selector.CEL != nil {
+			expressions.WriteString(selector.CEL.Expression + "\n")
+		}
+	}
+	text := expressions.String()
+	if !strings.Contains(text, "device.driver") {
+		return false
+	}
+	for slice := range s.clusterView.Slices() {
+		if strings.Contains(text, slice.Spec.Driver) {
+			return false
+		}
+	}
+	return true
 }
 
 // failing reports the selectors that fail on devices.

@@ -9,6 +9,7 @@
 #   code: DRA-TOL-008
 #   severity: low
 #   mode: warn
+#   strongest: warn
 #   about: object
 #   kinds: [ResourceClaim, ResourceClaimTemplate]
 #   needs: [tolerations]
@@ -19,8 +20,8 @@
 #       keys:
 #         type: array
 #         items: {type: string}
-#         default: []
-#         description: Keys that exist now and then only, such as those of maintenance.
+#         default: [gpu.nvidia.com/gpu-lost, gpu.nvidia.com/unmonitored, gpu.nvidia.com/xid, gpu.intel.com/unhealthy, UnboundUnmanaged]
+#         description: Keys that exist now and then only, such as those that drivers document and those of maintenance; "example.com/*" means all keys of a domain.
 package dra.tolerations.unknown_key
 
 deny contains violation if {
@@ -29,6 +30,7 @@ deny contains violation if {
 	toleration.known == false
 	not toleration.wildcard
 	not toleration.key in input.parameters["DRA-TOL-008"].keys
+	not toleration.domainKey in input.parameters["DRA-TOL-008"].keys
 	violation := {
 		"paths": toleration.paths,
 		"field": "key",

@@ -346,6 +346,9 @@ type Place struct {
 	request, alternative int
 }
 
+// Request is the index of the request.
+func (p Place) Request() int { return p.request }
+
 // At is the path of the request, or of a field in it.
 func (p Place) At(fields ...string) *field.Path {
 	requests := p.spec.Devices.Requests
