@@ -15,8 +15,13 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := cli.RunAs(ctx, os.Args, cmdutil.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, SetLogger: klog.SetLogger})
-	stop()
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	code, ended := cli.UntilSignal(os.Args[1:], signals, func(ctx context.Context) int {
+		return cli.RunAs(ctx, os.Args, cmdutil.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, SetLogger: klog.SetLogger})
+	})
+	if !ended {
+		_, _ = os.Stderr.WriteString("dra-steward: interrupted before the end\n") // there is no other place to report to
+	}
 	os.Exit(code)
 }
