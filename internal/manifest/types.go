@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -144,7 +145,7 @@ func objectHint(value any, t reflect.Type) string {
 
 // Nearest returns the name that is most like a word, or "" if none is similar.
 func Nearest(word string, names []string) string {
-	best, least := "", max(2, len(word)/4)+1 // longer words may differ in more letters
+	best, least := "", letters(word)+1
 	for _, name := range names {
 		if strings.EqualFold(name, word) {
 			return name
@@ -154,6 +155,38 @@ func Nearest(word string, names []string) string {
 		}
 	}
 	return best
+}
+
+// letters is in how many letters a name can differ from a word that was meant to be it: in more of longer words.
+func letters(word string) int { return max(2, len(word)/4) }
+
+// suggestions is how many names an error suggests at most.
+const suggestions = 3
+
+// DidYouMean ends an error about a word that is none of the names: with those that are like it, or else that have a
+// part of it between - and /, the nearest first. It is "" if there are none.
+func DidYouMean(word string, names []string) string {
+	parts := strings.FieldsFunc(strings.ToLower(word), func(r rune) bool { return r == '-' || r == '/' })
+	shares := func(name string) bool {
+		return slices.ContainsFunc(parts, func(part string) bool { return len(part) > 3 && strings.Contains(strings.ToLower(name), part) })
+	}
+	far := func(name string) int {
+		if name == word || strings.EqualFold(name, word) {
+			return 0
+		}
+		return distance(name, word)
+	}
+	near := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return far(name) > letters(word) && !shares(name) })
+	slices.SortStableFunc(near, func(a, b string) int { return cmp.Compare(far(a), far(b)) })
+	near = slices.Compact(near)
+	if len(near) == 0 {
+		return ""
+	}
+	var quoted []string
+	for _, name := range near[:min(len(near), suggestions)] {
+		quoted = append(quoted, strconv.Quote(name))
+	}
+	return "; did you mean " + strings.Join(quoted, " or ") + "?"
 }
 
 // distance returns how many letters must be added, removed or replaced to make

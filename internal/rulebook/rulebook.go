@@ -4,11 +4,13 @@
 package rulebook
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/dra-steward/dra-steward/internal/example"
+	"github.com/dra-steward/dra-steward/internal/manifest"
 	"github.com/dra-steward/dra-steward/pkg/mutate"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/validate"
@@ -62,18 +64,12 @@ func (b Book) Find(id string) (Entry, error) {
 	if at := slices.IndexFunc(b, func(e Entry) bool { return e.ID == id }); at >= 0 {
 		return b[at], nil
 	}
-	var near []string
-	for _, e := range b {
-		for word := range strings.SplitSeq(id, "-") {
-			if len(word) > 3 && strings.Contains(e.ID, word) && !slices.Contains(near, e.ID) {
-				near = append(near, e.ID)
-			}
-		}
+	ids := make([]string, len(b))
+	for i, e := range b {
+		ids[i] = e.ID
 	}
-	if near == nil {
-		return Entry{}, fmt.Errorf("there is no rule %q; \"dra-steward explain\" lists all", id)
-	}
-	return Entry{}, fmt.Errorf("there is no rule %q; did you mean %s?", id, strings.Join(near, ", "))
+	hint := cmp.Or(manifest.DidYouMean(id, ids), `; "dra-steward explain" lists all`)
+	return Entry{}, fmt.Errorf("there is no rule %q%s", id, hint)
 }
 
 // Policies are entries for the policies of a set; none for nil.

@@ -10,6 +10,7 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 
+	"github.com/dra-steward/dra-steward/internal/manifest"
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
 
@@ -58,6 +59,17 @@ type unknownError string
 
 func (e unknownError) Error() string { return string(e) }
 
+// alike are the names of devices, pools and drivers that are written with as many parts as a name.
+func alike(name string, devices iter.Seq[usage.DeviceID]) []string {
+	parts, found := strings.Count(name, "/")+1, map[string]bool{}
+	for id := range devices {
+		full := []string{id.Driver, id.Pool, id.Device}
+		found[strings.Join(full[:min(parts, len(full))], "/")] = true
+		found[strings.Join(full[max(0, len(full)-parts):], "/")] = true
+	}
+	return slices.Sorted(maps.Keys(found))
+}
+
 // Resolve finds what a name means among devices: driver, driver/pool and
 // driver/pool/device in full, or the end of a device's name, such as pool/device and device. A
 // name that fits more than one is refused with all of them.
@@ -88,7 +100,7 @@ func Resolve(name string, devices iter.Seq[usage.DeviceID]) (Target, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return Target{}, unknownError(fmt.Sprintf(`no device, pool or driver %q; "dra-steward devices" lists them`, name))
+		return Target{}, unknownError(fmt.Sprintf(`no device, pool or driver %q; "dra-steward devices" lists them%s`, name, manifest.DidYouMean(name, alike(name, devices))))
 	}
 	var candidates []string
 	for _, t := range found[:min(len(found), maxCandidates)] {
