@@ -115,7 +115,7 @@ func (r Result) text(out io.Writer) error {
 		for _, mode := range code.Today {
 			modes = append(modes, string(mode))
 		}
-		fmt.Fprintln(w, printable.Line(fmt.Sprintf("%s (today %s): %s", code.Code, strings.Join(modes, ", "), code.counts())))
+		printable.Printf(w, "%s (today %s): %s\n", code.Code, strings.Join(modes, ", "), code.counts())
 		start := next
 		for next < len(r.Findings) && r.Findings[next].Code == code.Code {
 			next++
@@ -123,9 +123,9 @@ func (r Result) text(out io.Writer) error {
 		lines(w, r.Findings[start:next])
 	}
 	for _, err := range r.Errors {
-		fmt.Fprintln(w, printable.Line("error: "+err))
+		printable.Printf(w, "error: %s\n", err)
 	}
-	fmt.Fprintln(w, r.summary())
+	printable.Printf(w, "%s\n", r.summary())
 	return w.Flush()
 }
 
@@ -145,7 +145,7 @@ func lines(w io.Writer, findings []Finding) {
 		if n := more[of(f)] - 1; n > 0 {
 			others = fmt.Sprintf(" (and at %s)", counted(n, "more place"))
 		}
-		fmt.Fprintln(w, printable.Line(fmt.Sprintf("  %s%s", f, others)))
+		printable.Printf(w, "  %s%s\n", f, others)
 	}
 }
 

@@ -24,6 +24,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/cli/uninstall"
 	"github.com/dra-steward/dra-steward/internal/cli/whatif"
 	"github.com/dra-steward/dra-steward/internal/manager"
+	"github.com/dra-steward/dra-steward/internal/printable"
 	"github.com/dra-steward/dra-steward/internal/server"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -45,7 +46,7 @@ func Run(ctx context.Context, args []string, streams cmdutil.Streams) int {
 	case errors.Is(err, cmdutil.ErrUnknown):
 		return cmdutil.ExitUnknown
 	default:
-		fmt.Fprintf(streams.Err, "dra-steward: %s\n", streams.Called(cmdutil.Explain(err).Error()))
+		_ = printable.Page(streams.Err, "dra-steward: "+streams.Called(printable.Error(cmdutil.Explain(err)))+"\n") // there is no other place to report to
 		return cmdutil.ExitFailed
 	}
 }
@@ -114,7 +115,7 @@ shows the devices of a cluster and why a claim has none (devices, why, console),
 a change affects (impact, whatif), and takes devices out of use and puts them back (taint,
 drain, roll).
 
-Exit codes: 0 no findings, 1 findings, 2 the command failed.`,
+Exit codes: 0 no findings, 1 findings, 2 the command failed, 3 nothing was checked.`,
 		Example: `  dra-steward lint manifests/                 # check files
   kubectl get resourceslices -o yaml | dra-steward lint -
   dra-steward explain request-tolerations-max # explain a finding

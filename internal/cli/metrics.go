@@ -20,6 +20,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/manager"
 	"github.com/dra-steward/dra-steward/internal/nodeagent"
 	"github.com/dra-steward/dra-steward/internal/policyload"
+	"github.com/dra-steward/dra-steward/internal/printable"
 	"github.com/dra-steward/dra-steward/internal/server"
 	"github.com/dra-steward/dra-steward/internal/slicemerge"
 	"github.com/dra-steward/dra-steward/pkg/review"
@@ -201,6 +202,6 @@ for node, whose labels name the pods of one node.
 		fmt.Fprintf(&page, "| `%s` | %s | %s | %s | %s |\n", m.Name, m.Type, strings.Join(m.Labels, ", "),
 			strings.Join(m.Components, ", "), strings.ReplaceAll(m.Help, "|", `\|`))
 	}
-	_, err := io.WriteString(out, page.String())
+	err := printable.Page(out, page.String())
 	return err
 }

@@ -1,12 +1,11 @@
 package cli
 
 import (
-	"fmt"
-
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/printable"
 )
 
 // connectionFlags are the flags of kubectl that many commands have and few people need.
@@ -32,7 +31,7 @@ func usageWithoutConnection(usual func(*cobra.Command) error) func(*cobra.Comman
 			f.Hidden = false
 		}
 		if err == nil && len(left) > 0 {
-			_, err = fmt.Fprintf(c.OutOrStderr(), "\nUse \"%s options\" for the flags of kubectl that this command has, too.\n", c.Root().CommandPath())
+			_, err = printable.Printf(c.OutOrStderr(), "\nUse \"%s options\" for the flags of kubectl that this command has, too.\n", c.Root().CommandPath())
 		}
 		return err
 	}
@@ -48,8 +47,7 @@ func optionsCommand(streams cmdutil.Streams) *cobra.Command {
 			var client cmdutil.Client
 			all := &cobra.Command{}
 			client.AddFlags(all)
-			_, err := fmt.Fprintf(streams.Out, "All commands that connect to a cluster have these flags:\n\n%s", all.Flags().FlagUsages())
-			return err
+			return printable.Page(streams.Out, "All commands that connect to a cluster have these flags:\n\n"+all.Flags().FlagUsages())
 		},
 	}
 }

@@ -2,13 +2,13 @@ package cli
 
 import (
 	"cmp"
-	"fmt"
 	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/printable"
 	"github.com/dra-steward/dra-steward/internal/version"
 )
 
@@ -35,7 +35,7 @@ func versionCommand(streams cmdutil.Streams) *cobra.Command {
 			if output != "text" {
 				return cmdutil.Print(streams.Out, output, v)
 			}
-			_, err := fmt.Fprintf(streams.Out, "dra-steward %s\ncommit %s\nresource.k8s.io types of k8s.io/api %s\n%s\n", v.Version, cmp.Or(v.Commit, "unknown"), v.Kubernetes, v.GoVersion)
+			_, err := printable.Printf(streams.Out, "dra-steward %s\ncommit %s\nresource.k8s.io types of k8s.io/api %s\n%s\n", v.Version, cmp.Or(v.Commit, "unknown"), v.Kubernetes, v.GoVersion)
 			return err
 		},
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/faults"
+	"github.com/dra-steward/dra-steward/internal/printable"
 	"github.com/dra-steward/dra-steward/internal/servergates"
 )
 
@@ -66,7 +67,7 @@ func (c FaultCheck) Check(ctx context.Context, streams cmdutil.Streams, config *
 			refused = append(refused, fmt.Errorf("%s; to continue, add --acknowledge-fault %s", text, fault.Reference))
 			continue
 		}
-		fmt.Fprintf(streams.Err, "warning: %s\n", text)
+		printable.Printf(streams.Err, "warning: %s\n", text)
 	}
 	return errors.Join(refused...)
 }

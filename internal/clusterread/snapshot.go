@@ -18,6 +18,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/manifest"
 	"github.com/dra-steward/dra-steward/internal/newer"
 	"github.com/dra-steward/dra-steward/internal/placement"
+	"github.com/dra-steward/dra-steward/internal/printable"
 	"github.com/dra-steward/dra-steward/internal/taints"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/pkg/usage"
@@ -122,7 +123,7 @@ func (o *SnapshotOptions) Read(ctx context.Context, streams cmdutil.Streams) (*S
 	}
 	r.progress.End()
 	for _, note := range l.Notes {
-		fmt.Fprintf(streams.Err, "warning: %s\n", note)
+		printable.Printf(streams.Err, "warning: %s\n", note)
 	}
 	return l, nil
 }
@@ -182,7 +183,7 @@ func snapshotOfFiles(streams cmdutil.Streams, files []string) (*Snapshot, error)
 			}
 		}
 		for _, problem := range problems {
-			fmt.Fprintf(streams.Err, "warning: %s: %v\n", document.File, problem)
+			printable.Printf(streams.Err, "warning: %s: %v\n", document.File, problem)
 		}
 	}
 	l.View, l.NoTemplates = tracker.Merge(objects...), len(l.Templates) == 0

@@ -20,6 +20,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/guard"
 	"github.com/dra-steward/dra-steward/internal/manifest"
 	"github.com/dra-steward/dra-steward/internal/newer"
+	"github.com/dra-steward/dra-steward/internal/printable"
 	"github.com/dra-steward/dra-steward/internal/taints"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/pkg/usage"
@@ -102,7 +103,7 @@ func (r *reading) devices(ctx context.Context, streams cmdutil.Streams) (*State,
 func (r *reading) warn(streams cmdutil.Streams, notes ...string) {
 	for _, note := range notes {
 		r.progress.End()
-		fmt.Fprintf(streams.Err, "warning: %s\n", note)
+		printable.Printf(streams.Err, "warning: %s\n", note)
 	}
 }
 
@@ -166,7 +167,7 @@ func stateOfFiles(streams cmdutil.Streams, files []string) (*State, error) {
 		}
 		object, problems := s.decode(document)
 		for _, problem := range problems {
-			fmt.Fprintf(streams.Err, "warning: %s: %v\n", document.File, problem)
+			printable.Printf(streams.Err, "warning: %s: %v\n", document.File, problem)
 		}
 		if object != nil {
 			objects = append(objects, object)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"reflect"
@@ -21,6 +20,7 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/printable"
 )
 
 // listAgain is the time until a list is read again that failed, or whose version the API server
@@ -136,7 +136,7 @@ func (w *Watcher) follow(ctx context.Context, k *watched, version string) {
 		pause := listAgain
 		if !expired(err) { // refused: for now, or always
 			if w.fails(k.what); !said {
-				fmt.Fprintf(w.warn, "warning: %s cannot be watched, their changes are not shown: %v\n", k.what, err)
+				printable.Printf(w.warn, "warning: %s cannot be watched, their changes are not shown: %v\n", k.what, err)
 			}
 			said, pause = true, refusedAgain
 		}
@@ -235,7 +235,7 @@ func (w *Watcher) note(what string, err error) {
 		return
 	}
 	if len(w.failing) == 0 {
-		fmt.Fprintf(w.warn, "warning: not current since %s: %v; trying again\n", time.Now().Format(time.TimeOnly), cmdutil.Explain(err))
+		printable.Printf(w.warn, "warning: not current since %s: %v; trying again\n", time.Now().Format(time.TimeOnly), cmdutil.Explain(err))
 	}
 	w.failing[what] = true
 }

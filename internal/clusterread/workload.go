@@ -18,6 +18,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/manifest"
+	"github.com/dra-steward/dra-steward/internal/printable"
 )
 
 // WorkloadKinds are the kinds of workloads, as messages list them.
@@ -56,7 +57,7 @@ func ReadManifests(streams cmdutil.Streams, file, namespace string) (*Manifests,
 			if problem.Fatal() {
 				return nil, fmt.Errorf("%s: %v", document.File, problem)
 			}
-			fmt.Fprintf(streams.Err, "warning: %s: %v\n", document.File, problem)
+			printable.Printf(streams.Err, "warning: %s: %v\n", document.File, problem)
 		}
 	}
 	return m, nil

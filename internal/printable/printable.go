@@ -8,19 +8,29 @@ import (
 	"io"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
-// Text returns text in which control characters are escaped as in JSON, as \u001b, so that
+// Text returns text in which control characters and those without a width are escaped as in JSON, as \u001b, so that
 // JSON stays JSON. Line feeds, tabs, and carriage returns before a line feed stay.
 func Text(text string) string {
 	clean, rest := appendClean(nil, []byte(text), true)
 	return string(append(clean, rest...))
 }
 
-// Line is [Text] in one line: line feeds are escaped as well, so that no text adds lines of its own.
+// Line is [Text] in one line and one cell: line feeds and tabs are escaped as well, and commands of CI systems.
 func Line(text string) string {
-	return strings.NewReplacer("\r\n", `\u000a`, "\n", `\u000a`).Replace(Text(text))
+	return strings.ReplaceAll(lineOf(text), "\t", `\u0009`)
+}
+
+// lineOf escapes line feeds, and what a CI system obeys: ::error:: at the beginning of a line, and ##[error] in it.
+func lineOf(text string) string {
+	text = strings.NewReplacer("\r\n", `\u000a`, "\n", `\u000a`, "##[", `##\u005b`, "##vso[", `##vso\u005b`).Replace(Text(text))
+	if start := strings.TrimLeftFunc(text, unicode.IsSpace); strings.HasPrefix(start, "::") && strings.Count(start, "::") > 1 {
+		return text[:len(text)-len(start)] + `\u003a` + start[1:]
+	}
+	return text
 }
 
 // A Writer escapes control characters in what it passes on, like [Text].
@@ -68,8 +78,10 @@ func appendClean(clean, data []byte, all bool) (_, rest []byte) {
 			clean = fmt.Appendf(clean, `\u%04x`, data[0])
 		case r == '\n', r == '\t', r == '\r' && len(data) > 1 && data[1] == '\n':
 			clean = append(clean, data[0])
-		case unicode.Is(unicode.Cc, r), unicode.Is(unicode.Bidi_Control, r):
-			clean = fmt.Appendf(clean, `\u%04x`, r)
+		case unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp):
+			for _, unit := range utf16.AppendRune(nil, r) {
+				clean = fmt.Appendf(clean, `\u%04x`, unit)
+			}
 		default:
 			clean = append(clean, data[:size]...)
 		}

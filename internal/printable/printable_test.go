@@ -28,8 +28,14 @@ func TestText(t *testing.T) {
 }
 
 func TestLine(t *testing.T) {
-	if got, want := printable.Line("a\nb\r\nc\rd\te"), `a\u000ab\u000ac\u000dd`+"\te"; got != want {
-		t.Errorf("got %q, want %q", got, want)
+	for text, want := range map[string]string{
+		"a\nb\r\nc\rd\te": `a\u000ab\u000ac\u000dd\u0009e`, "::error::a": `\u003a:error::a`, " \u00a0::add-mask::a": " \u00a0" + `\u003a:add-mask::a`,
+		"::1": "::1", "a ::error::": "a ::error::", "a ##[error]b": `a ##\u005berror]b`, "##vso[task]": `##vso\u005btask]`,
+		"a\u2028b\u2029c\u200bd\U000e0041": `a\u2028b\u2029c\u200bd\udb40\udc41`,
+	} {
+		if got := printable.Line(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
 	}
 }
 
@@ -55,7 +61,7 @@ func FuzzWriter(f *testing.F) {
 			t.Errorf("%q at %d: %q, want %q", text, at, got, printable.Text(text))
 		}
 		for _, r := range strings.ReplaceAll(out.String(), "\r\n", "") {
-			if r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)) {
+			if r != '\n' && r != '\t' && (unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)) {
 				t.Errorf("%q: writes %q", text, r)
 			}
 		}

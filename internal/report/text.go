@@ -37,7 +37,7 @@ func (r Report) Write(output string, out io.Writer) error {
 		r.taints(w)
 		r.faults(w)
 		for _, note := range r.Notes {
-			fmt.Fprintf(w, "\nnote: %s\n", note)
+			printable.Printf(w, "\nnote: %s\n", note)
 		}
 		return w.Flush()
 	}
@@ -49,12 +49,12 @@ func (r Report) faults(w io.Writer) {
 	if len(r.Faults) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "\nthe API server is %s; known faults of this version of Kubernetes\n", r.Server)
+	printable.Printf(w, "\nthe API server is %s; known faults of this version of Kubernetes\n", r.Server)
 	for _, fault := range r.Faults {
-		fmt.Fprintf(w, "  %s\n", fault)
+		printable.Printf(w, "  %s\n", fault)
 	}
 	if !faults.Released(r.Server) {
-		fmt.Fprintln(w, "  this is the version of a vendor, who can have fixed them")
+		printable.Printf(w, "  this is the version of a vendor, who can have fixed them\n")
 	}
 }
 
@@ -64,19 +64,19 @@ func (r Report) ladder(w io.Writer) {
 	if r.Replicas > 0 {
 		seen = "seen: what " + counted(r.Replicas, "replica") + " of the webhook counted since their start, as upper bounds"
 	}
-	fmt.Fprintf(w, "%s checked as if written now; %s\n", counted(r.Objects, "stored object"), seen)
-	fmt.Fprintln(w, "STEP\tREFUSES\tWARNS\tDEFAULTS\tEVICTS\tSEEN: REFUSES\tWARNS\tDEFAULTS")
+	printable.Printf(w, "%s checked as if written now; %s\n", counted(r.Objects, "stored object"), seen)
+	printable.Printf(w, "STEP\tREFUSES\tWARNS\tDEFAULTS\tEVICTS\tSEEN: REFUSES\tWARNS\tDEFAULTS\n")
 	for i, s := range r.Steps {
 		name := string(s.Mode)
 		if i == 0 {
 			name += " (today)"
 		}
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t", name, s.Refused.Objects, s.Warned.Objects, s.Defaulted.Objects, len(s.Evicted))
+		printable.Printf(w, "%s\t%d\t%d\t%d\t%d\t", name, s.Refused.Objects, s.Warned.Objects, s.Defaulted.Objects, len(s.Evicted))
 		if r.Replicas == 0 {
-			fmt.Fprintln(w, "-\t-\t-")
+			printable.Printf(w, "-\t-\t-\n")
 			continue
 		}
-		fmt.Fprintf(w, "%d\t%d\t%d\n", s.Refused.Seen, s.Warned.Seen, s.Defaulted.Seen)
+		printable.Printf(w, "%d\t%d\t%d\n", s.Refused.Seen, s.Warned.Seen, s.Defaulted.Seen)
 	}
 }
 
@@ -87,14 +87,14 @@ func (s Step) explain(w io.Writer, seen, wide bool) {
 		Group
 	}{{"refuse", s.Refused}, {"fill in", s.Defaulted}} {
 		if len(part.Codes) > 0 {
-			fmt.Fprintf(w, "\n%s would %s\n", s.Mode, part.what)
+			printable.Printf(w, "\n%s would %s\n", s.Mode, part.what)
 		}
 		for _, code := range part.Codes {
-			times := ""
+			cells := printable.Cells{code.Code, counted(len(code.Objects), "object"), some(code.Objects, wide)}
 			if seen {
-				times = fmt.Sprintf("seen %d\t", code.Seen)
+				cells = slices.Insert(cells, 2, fmt.Sprintf("seen %d", code.Seen))
 			}
-			fmt.Fprintf(w, "  %s\t%s\t%s%s\n", code.Code, counted(len(code.Objects), "object"), times, some(code.Objects, wide))
+			printable.Printf(w, "  %s\n", cells)
 		}
 	}
 	for _, part := range []struct {
@@ -106,7 +106,7 @@ func (s Step) explain(w io.Writer, seen, wide bool) {
 		{"leave to kube-controller-manager", s.Left},
 	} {
 		if len(part.pods) > 0 && s.Evictions != evictor.ModeObserve {
-			fmt.Fprintf(w, "\n%s would %s\n", s.Mode, part.what)
+			printable.Printf(w, "\n%s would %s\n", s.Mode, part.what)
 			pods(w, part.pods)
 		}
 	}
@@ -114,45 +114,45 @@ func (s Step) explain(w io.Writer, seen, wide bool) {
 
 func pods(w io.Writer, evictions []Eviction) {
 	for _, e := range evictions {
-		fmt.Fprintf(w, "  %s\t%s\n", e.Pod, e.Reason)
+		printable.Printf(w, "  %s\t%s\n", e.Pod, e.Reason)
 	}
 }
 
 // holders writes who holds what.
 func (r Report) holders(w io.Writer, wide bool) {
 	if len(r.Holders) == 0 {
-		fmt.Fprintln(w, "\nno device is allocated")
+		printable.Printf(w, "\nno device is allocated\n")
 		return
 	}
-	fmt.Fprintln(w, "\nNAMESPACE\tDRIVER\tDEVICES\tCLAIMS\tPODS")
+	printable.Printf(w, "\nNAMESPACE\tDRIVER\tDEVICES\tCLAIMS\tPODS\n")
 	for _, h := range r.Holders {
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\n", h.Namespace, h.Driver, h.Devices, h.Claims, h.Pods)
+		printable.Printf(w, "%s\t%s\t%d\t%d\t%d\n", h.Namespace, h.Driver, h.Devices, h.Claims, h.Pods)
 	}
 	if !wide {
 		return
 	}
-	fmt.Fprintln(w, "\nDEVICE\tCLAIMS\tPODS\tTAINTS\tHEALTH")
+	printable.Printf(w, "\nDEVICE\tCLAIMS\tPODS\tTAINTS\tHEALTH\n")
 	for _, d := range r.Devices {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", d.Device, dash(d.Claims), dash(d.Pods), dash(d.Taints), cmp.Or(d.Health, "-"))
+		printable.Printf(w, "%s\t%s\t%s\t%s\t%s\n", d.Device, dash(d.Claims), dash(d.Pods), dash(d.Taints), cmp.Or(d.Health, "-"))
 	}
 }
 
 func (r Report) taints(w io.Writer) {
 	if len(r.Taints) == 0 {
-		fmt.Fprintln(w, "\nno device is tainted")
+		printable.Printf(w, "\nno device is tainted\n")
 		return
 	}
-	fmt.Fprintln(w, "\nTAINT\tFROM\tDEVICES\tHELD\tPODS")
+	printable.Printf(w, "\nTAINT\tFROM\tDEVICES\tHELD\tPODS\n")
 	for _, t := range r.Taints {
 		notes := t.Findings
 		if t.Dormant {
 			notes = append([]string{"dormant: no pods"}, notes...)
 		}
-		cell := ""
+		printable.Printf(w, "%s\t%s\t%d\t%d\t%d", t.Taint, t.Source, t.Devices, t.Held, t.Pods)
 		if len(notes) > 0 {
-			cell = "\t" + strings.Join(notes, "; ")
+			printable.Printf(w, "\t%s", strings.Join(notes, "; "))
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d%s\n", t.Taint, t.Source, t.Devices, t.Held, t.Pods, cell)
+		printable.Printf(w, "\n")
 	}
 }
 

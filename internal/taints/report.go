@@ -1,7 +1,6 @@
 package taints
 
 import (
-	"fmt"
 	"io"
 	"maps"
 	"slices"
@@ -201,25 +200,25 @@ func owner(pod *corev1.Pod) string {
 func (r PodImpact) WriteText(out io.Writer, headers bool) error {
 	table := printable.NewTable(out, 2)
 	if headers && len(r.Pods) > 0 {
-		fmt.Fprintln(table, "NAMESPACE\tPOD\tOWNER\tNODE\tDEVICES\tBUDGET\tTOLERATED UNTIL")
+		printable.Printf(table, "NAMESPACE\tPOD\tOWNER\tNODE\tDEVICES\tBUDGET\tTOLERATED UNTIL\n")
 	}
 	for _, pod := range r.Pods {
 		until := "not tolerated"
 		if pod.ToleratedUntil != nil {
 			until = pod.ToleratedUntil.UTC().Format(time.RFC3339)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", pod.Namespace, pod.Name, pod.Owner, pod.Node,
+		printable.Printf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", pod.Namespace, pod.Name, pod.Owner, pod.Node,
 			strings.Join(pod.Devices, ","), orDash(pod.Budgets), until)
 	}
-	fmt.Fprintln(table, r.summary)
+	printable.Printf(table, "%s\n", r.summary)
 	if len(r.Exceeded) > 0 {
-		fmt.Fprintf(table, "refused by the guard: %s (%s); drain the devices instead, or acknowledge the impact with %s\n", strings.Join(r.Exceeded, ", "), r.Thresholds.From, guard.CeilingOf(r.Counts).Annotate())
+		printable.Printf(table, "refused by the guard: %s (%s); drain the devices instead, or acknowledge the impact with %s\n", strings.Join(r.Exceeded, ", "), r.Thresholds.From, guard.CeilingOf(r.Counts).Annotate())
 	}
 	if n := len(r.Siblings); n > 0 {
-		fmt.Fprintf(table, "%s that share counters with the selected ones can still be allocated: %s; --with-partitions takes them along\n", plural.Of(n, "device"), plural.List(r.Siblings, 8, n))
+		printable.Printf(table, "%s that share counters with the selected ones can still be allocated: %s; --with-partitions takes them along\n", plural.Of(n, "device"), plural.List(r.Siblings, 8, n))
 	}
 	if n := len(r.Tolerating); n > 0 {
-		fmt.Fprintf(table, "tolerated without limit by %d more, first %s\n", n, r.Tolerating[0])
+		printable.Printf(table, "tolerated without limit by %d more, first %s\n", n, r.Tolerating[0])
 	}
 	return table.Flush()
 }

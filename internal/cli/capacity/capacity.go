@@ -16,6 +16,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/clusterread"
 	"github.com/dra-steward/dra-steward/internal/history"
+	"github.com/dra-steward/dra-steward/internal/printable"
 )
 
 // capacityOptions are the flags of capacity.
@@ -125,11 +126,11 @@ func (o *capacityOptions) write(out io.Writer, r capacity.Inventory) error {
 		return table{Inventory: r, wide: o.output == "wide", headers: !o.noHeaders, gates: o.Files == nil}.write(out)
 	case o.output == "name":
 		for _, row := range r.Rows {
-			fmt.Fprintln(out, nameOf(r.By, row.Name))
+			printable.Printf(out, "%s\n", nameOf(r.By, row.Name))
 		}
 		if r.By == capacity.ByNamespace { // which has holders, and no rows
 			for _, h := range r.Holders {
-				fmt.Fprintln(out, nameOf(r.By, h.Namespace))
+				printable.Printf(out, "%s\n", nameOf(r.By, h.Namespace))
 			}
 		}
 		return nil

@@ -107,7 +107,7 @@ func (t table) write(out io.Writer) error {
 		for _, c := range shown {
 			cells = append(cells, cell(c))
 		}
-		fmt.Fprintln(w, strings.Join(cells, "\t"))
+		printable.Printf(w, "%s\n", printable.Cells(cells))
 	}
 	if t.headers {
 		line(strings.ToUpper(string(t.By)), func(c column) string { return c.header })
@@ -157,7 +157,7 @@ func (t table) writeDetails(out io.Writer) error {
 		lines = append(lines, "feature gates: "+t.FeatureGates.Source)
 	}
 	for _, line := range lines {
-		if _, err := fmt.Fprintln(out, line); err != nil {
+		if _, err := printable.Printf(out, "%s\n", line); err != nil {
 			return err
 		}
 	}
@@ -183,10 +183,10 @@ func counts[K ~string](all map[K]int) string {
 func (t table) writeHolders(out io.Writer) error {
 	w := printable.NewTable(out, 3)
 	if t.headers {
-		fmt.Fprintln(w, "NAMESPACE\tCLAIMS\tDEVICES\tSHARES")
+		printable.Printf(w, "NAMESPACE\tCLAIMS\tDEVICES\tSHARES\n")
 	}
 	for _, h := range t.Holders {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\n", h.Namespace, h.Claims, h.Devices, h.Shares)
+		printable.Printf(w, "%s\t%d\t%d\t%d\n", h.Namespace, h.Claims, h.Devices, h.Shares)
 	}
 	if err := w.Flush(); err != nil || !t.headers {
 		return err

@@ -180,33 +180,33 @@ func (o *fitOptions) write(out io.Writer, r fitReport) error {
 	if o.output != "text" {
 		return cmdutil.PrintTable(out, o.output, r, !o.noHeaders)
 	}
-	fmt.Fprintf(out, "%s: %s\n", r.Subject, r.headline())
+	printable.Printf(out, "%s: %s\n", r.Subject, r.headline())
 	if len(r.Nodes) > 0 {
 		w := printable.NewTable(out, 3)
 		if !o.noHeaders {
-			fmt.Fprintln(w, "NODE\tPODS")
+			printable.Printf(w, "NODE\tPODS\n")
 		}
 		for _, n := range r.Nodes {
-			fmt.Fprintf(w, "%s\t%d\n", n.Node, n.Pods)
+			printable.Printf(w, "%s\t%d\n", n.Node, n.Pods)
 		}
 		if err := w.Flush(); err != nil {
 			return err
 		}
 	}
 	if r.Limit != nil {
-		fmt.Fprintf(out, "the next does not fit: %s\n", r.Limit.Message)
+		printable.Printf(out, "the next does not fit: %s\n", r.Limit.Message)
 	}
 	if len(r.Slow) > 0 {
-		fmt.Fprintf(out, "not searched to the end: %s\n", plural.List(r.Slow, maxNamed, len(r.Slow)))
+		printable.Printf(out, "not searched to the end: %s\n", plural.List(r.Slow, maxNamed, len(r.Slow)))
 	}
 	if len(r.Unchecked) > 0 {
-		fmt.Fprintf(out, "unknown: not checked: %s\n", strings.Join(r.Unchecked, ", "))
+		printable.Printf(out, "unknown: not checked: %s\n", strings.Join(r.Unchecked, ", "))
 	}
 	for _, note := range r.Notes {
-		fmt.Fprintf(out, "note: %s\n", note)
+		printable.Printf(out, "note: %s\n", note)
 	}
 	if o.Files == nil {
-		fmt.Fprintf(out, "feature gates: %s\n", r.FeatureGates.Source)
+		printable.Printf(out, "feature gates: %s\n", r.FeatureGates.Source)
 	}
 	return nil
 }

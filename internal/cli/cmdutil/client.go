@@ -21,6 +21,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/klog/v2"
+
+	"github.com/dra-steward/dra-steward/internal/manifest"
+	"github.com/dra-steward/dra-steward/internal/printable"
 )
 
 // kubectl's limits of requests per second: a command ends before it disturbs others.
@@ -120,7 +123,7 @@ func (c *Client) Config(streams Streams) (*rest.Config, error) {
 		return nil, errors.New("--kubeconfig: no kubeconfig found, and this process does not run in a pod: set --kubeconfig or $KUBECONFIG")
 	}
 	if err != nil {
-		return nil, kubeconfigError(err)
+		return nil, c.kubeconfigError(err)
 	}
 	config.QPS, config.Burst = clientQPS, clientBurst
 	config.WarningHandler = rest.NewWarningWriter(streams.Err, rest.WarningWriterOptions{Deduplicate: true})
@@ -152,7 +155,7 @@ func (c *Client) tellBusy(out io.Writer) func(wait time.Duration) {
 		p := c.progress.Load()
 		once.Do(func() {
 			p.Clear()
-			fmt.Fprintf(out, "Warning: the API server has too many requests of this user and asks to wait for %s\n", wait)
+			printable.Printf(out, "Warning: the API server has too many requests of this user and asks to wait for %s\n", wait)
 		})
 		p.Say("waiting for %s: the API server has too many requests", wait)
 	}
@@ -187,9 +190,31 @@ func (r requests) RoundTrip(request *http.Request) (*http.Response, error) {
 	return r.RoundTripper.RoundTrip(request)
 }
 
-// kubeconfigError says where a wrong configuration of the connection comes from.
-func kubeconfigError(err error) error {
-	return fmt.Errorf("--kubeconfig: %s", strings.TrimPrefix(err.Error(), "invalid configuration: "))
+// kubeconfigError says where a wrong configuration of the connection comes from: from a flag that was typed and that
+// the error is about, or else from the kubeconfig.
+func (c *Client) kubeconfigError(err error) error {
+	text := strings.TrimPrefix(err.Error(), "invalid configuration: ")
+	for _, typed := range []struct{ flag, value, about string }{
+		{"context", c.overrides.CurrentContext, "context "},
+		{"cluster", c.overrides.Context.Cluster, "cluster "},
+		{"user", c.overrides.Context.AuthInfo, "auth info "},
+		{"request-timeout", c.overrides.Timeout, "timeout"},
+		{"certificate-authority", c.overrides.ClusterInfo.CertificateAuthority, "certificate-authority"},
+		{"client-certificate", c.overrides.AuthInfo.ClientCertificate, "client-cert"},
+		{"client-key", c.overrides.AuthInfo.ClientKey, "client-key"},
+		{"server", c.overrides.ClusterInfo.Server, "host"},
+	} {
+		if typed.value == "" || !strings.Contains(strings.ToLower(text), typed.about) {
+			continue
+		}
+		hint := ""
+		if typed.flag == "context" {
+			raw, _ := c.loader().RawConfig() // its error is err
+			hint = manifest.DidYouMean(typed.value, slices.Sorted(maps.Keys(raw.Contexts)))
+		}
+		return fmt.Errorf("--%s %s: %s%s", typed.flag, typed.value, text, hint)
+	}
+	return fmt.Errorf("--kubeconfig: %s", text)
 }
 
 // Namespace returns the one of --namespace, else that of the context, else "default".
@@ -199,7 +224,7 @@ func (c *Client) Namespace() (string, error) {
 		return metav1.NamespaceDefault, nil
 	}
 	if err != nil {
-		return "", kubeconfigError(err)
+		return "", c.kubeconfigError(err)
 	}
 	return namespace, nil
 }

@@ -56,7 +56,7 @@ func printColumns(out io.Writer, columns []column, headers bool, data any) error
 			}
 			cells = append(cells, text)
 		}
-		_, err := fmt.Fprintln(table, strings.Join(cells, "\t"))
+		_, err := printable.Printf(table, "%s\n", printable.Cells(cells))
 		return err
 	}
 	if headers {
@@ -100,8 +100,5 @@ func (c column) of(value any) (string, error) {
 	if len(texts) == 0 {
 		return "<none>", nil
 	}
-	return flat.Replace(strings.Join(texts, ",")), nil
+	return strings.Join(texts, ","), nil
 }
-
-// flat keeps a cell in its line and column.
-var flat = strings.NewReplacer("\n", `\n`, "\t", `\t`)

@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/dra-steward/dra-steward/internal/printable"
+	yamlv3 "go.yaml.in/yaml/v3"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/client-go/util/jsonpath"
 	"sigs.k8s.io/yaml"
@@ -49,17 +52,15 @@ func PrintTable(out io.Writer, format string, value any, headers bool) error {
 		encoder.SetIndent("", "  ")
 		encoder.SetEscapeHTML(false)
 		return encoder.Encode(value)
-	case "yaml":
-		text, err := yaml.Marshal(value)
-		if err == nil {
-			_, err = out.Write(text)
-		}
-		return err
 	}
 	data, err := generic(value)
 	if err != nil {
 		return err
 	}
+	if format == "yaml" {
+		return printYAML(out, value, data)
+	}
+	data = escaped(data)
 	if columns, is, err := parseColumns(format); err != nil {
 		return err
 	} else if is {
@@ -75,6 +76,55 @@ func PrintTable(out io.Writer, format string, value any, headers bool) error {
 	}
 	_, err = result.WriteTo(out)
 	return err
+}
+
+// printYAML quotes texts that have a line of their own that a terminal or a CI system obeys.
+func printYAML(out io.Writer, value, data any) error {
+	beyond := regexp.MustCompile(`[\x{10000}-\x{10FFFF}]`) // in YAML, these have no escape of two halves as in JSON
+	var page bytes.Buffer
+	text, err := yaml.Marshal(value) // which fails for some control characters
+	if err == nil {
+		err = printable.Page(&page, string(text))
+	}
+	if err != nil || !bytes.Equal(page.Bytes(), text) {
+		var node yamlv3.Node
+		if err := node.Encode(data); err != nil {
+			return err
+		}
+		quote(&node)
+		if text, err = yamlv3.Marshal(&node); err != nil {
+			return err
+		}
+		text = beyond.ReplaceAllFunc(text, func(c []byte) []byte { return fmt.Appendf(nil, `\U%08x`, []rune(string(c))[0]) })
+	}
+	_, err = out.Write(text)
+	return err
+}
+
+func quote(n *yamlv3.Node) {
+	if n.Tag == "!!str" {
+		n.Style = yamlv3.DoubleQuotedStyle
+	}
+	for _, part := range n.Content {
+		quote(part)
+	}
+}
+
+// escaped is data whose texts have no line feeds and nothing that a terminal obeys.
+func escaped(data any) any {
+	switch typed := data.(type) {
+	case string:
+		return printable.Line(typed)
+	case []any:
+		for i := range typed {
+			typed[i] = escaped(typed[i])
+		}
+	case map[string]any:
+		for key := range typed {
+			typed[key] = escaped(typed[key])
+		}
+	}
+	return data
 }
 
 // generic is a value as JSON has it, with whole numbers as such.

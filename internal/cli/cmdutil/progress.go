@@ -5,6 +5,8 @@ import (
 	"io"
 	"sync"
 	"time"
+
+	"github.com/dra-steward/dra-steward/internal/printable"
 )
 
 // Timing of a Progress: when the first line appears, and how often it changes.
@@ -68,7 +70,7 @@ func (p *Progress) Clear() {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	if p.shown {
-		fmt.Fprint(p.out, clearLine)
+		printable.Printf(p.out, clearLine)
 	}
 	p.shown = false
 }
@@ -102,7 +104,7 @@ func (p *Progress) show() {
 		wait = progressInterval
 		p.mutex.Lock()
 		p.shown = true
-		fmt.Fprintf(p.out, "%s%s (%.0f s)", clearLine, p.text, time.Since(begin).Seconds())
+		printable.Printf(p.out, clearLine+"%s (%.0f s)", p.text, time.Since(begin).Seconds())
 		p.mutex.Unlock()
 	}
 }

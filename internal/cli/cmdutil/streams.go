@@ -79,7 +79,7 @@ func NoSuchCommand(c *cobra.Command, args []string) error {
 		return nil
 	}
 	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
-		return fmt.Errorf("there is no command %q; did you mean %s?", args[0], strings.Join(near, ", "))
+		return fmt.Errorf("there is no command %q; did you mean %s?", args[0], strings.Join(near[:min(len(near), 3)], ", "))
 	}
 	return fmt.Errorf("there is no command %q; see '%s --help'", args[0], c.CommandPath())
 }

@@ -3,11 +3,12 @@ package cmdutil
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/dra-steward/dra-steward/internal/printable"
 )
 
 // watchPause is the shortest time between two prints of a watch.
@@ -29,7 +30,7 @@ func Watch(ctx context.Context, streams Streams, changed <-chan struct{}, parts 
 		case err != nil && first:
 			return err
 		case err != nil:
-			fmt.Fprintf(streams.Err, "warning: %v\n", err)
+			printable.Printf(streams.Err, "warning: %v\n", err)
 		default:
 			if known, err = printNew(streams.Out, known, all); err != nil {
 				return err
@@ -60,7 +61,7 @@ func printNew(out io.Writer, known map[string]bool, parts []string) (map[string]
 		if now[key] = true; known[key] {
 			continue
 		}
-		if _, err := io.WriteString(out, part); err != nil {
+		if err := printable.Page(out, part); err != nil {
 			return nil, err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/config"
 	"github.com/dra-steward/dra-steward/internal/lint"
 	"github.com/dra-steward/dra-steward/internal/policyload"
+	"github.com/dra-steward/dra-steward/internal/printable"
 	"github.com/dra-steward/dra-steward/internal/rulebook"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/review"
@@ -78,7 +79,7 @@ func checkConfigs(streams cmdutil.Streams, set *policy.Set, files []string, now 
 			err = file.Locate(err)
 		}
 		if err != nil {
-			fmt.Fprintln(streams.Out, err)
+			_ = printable.Page(streams.Out, printable.Error(err)+"\n")
 			result = cmdutil.ErrFindings
 			continue
 		}
@@ -87,11 +88,11 @@ func checkConfigs(streams cmdutil.Streams, set *policy.Set, files []string, now 
 			return err
 		}
 		for _, line := range expired {
-			fmt.Fprintln(streams.Out, line)
+			printable.Printf(streams.Out, "%s\n", line)
 			result = cmdutil.ErrFindings
 		}
 		if expired == nil {
-			fmt.Fprintf(streams.Out, "%s: valid (revision %s)\n", name, file.Revision)
+			printable.Printf(streams.Out, "%s: valid (revision %s)\n", name, file.Revision)
 		}
 	}
 	return result

@@ -17,6 +17,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/clusterread"
 	"github.com/dra-steward/dra-steward/internal/console"
 	"github.com/dra-steward/dra-steward/internal/fleet"
+	"github.com/dra-steward/dra-steward/internal/printable"
 )
 
 // options are the flags of console.
@@ -111,8 +112,8 @@ func (o *options) run(ctx context.Context, streams cmdutil.Streams) error {
 	server := console.HTTP(feed.server.Handler(gate))
 	server.BaseContext = func(net.Listener) context.Context { return ctx }
 	go func() { ended <- server.Serve(netutil.LimitListener(listener, maxConnections)) }()
-	fmt.Fprintf(streams.Out, "open %s\n", gate.URL(o.address))
-	fmt.Fprintf(streams.Err, "%s; Ctrl-C ends it\n", feed.text())
+	printable.Printf(streams.Out, "open %s\n", gate.URL(o.address))
+	printable.Printf(streams.Err, "%s; Ctrl-C ends it\n", feed.text())
 	feed.follow(ctx)
 	if err := server.Close(); err != nil {
 		return err
@@ -137,12 +138,12 @@ func (o *options) write(ctx context.Context, streams cmdutil.Streams) error {
 	if err != nil {
 		return fmt.Errorf("--export: %w", err)
 	}
-	fmt.Fprintf(streams.Out, "%d files written; open %s\n", written.Files, written.Index)
+	printable.Printf(streams.Out, "%d files written; open %s\n", written.Files, written.Index)
 	if written.Left > 0 {
-		fmt.Fprintf(streams.Err, "warning: %d devices have no page of their own: those with a taint, a drain or a patch come first\n", written.Left)
+		printable.Printf(streams.Err, "warning: %d devices have no page of their own: those with a taint, a drain or a patch come first\n", written.Left)
 	}
 	if written.LeftClaims > 0 {
-		fmt.Fprintf(streams.Err, "warning: %d claims and pods have no page of their own: those that wait come first\n", written.LeftClaims)
+		printable.Printf(streams.Err, "warning: %d claims and pods have no page of their own: those that wait come first\n", written.LeftClaims)
 	}
 	return nil
 }

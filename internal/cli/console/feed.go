@@ -26,6 +26,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/nodeagent"
 	"github.com/dra-steward/dra-steward/internal/ownclient"
 	"github.com/dra-steward/dra-steward/internal/plural"
+	"github.com/dra-steward/dra-steward/internal/printable"
 	"github.com/dra-steward/dra-steward/internal/taints"
 )
 
@@ -147,7 +148,7 @@ func ownObjectsOf(streams cmdutil.Streams, files []string) (found ownObjects, _ 
 			problems, found.rolls = manifest.DecodeInto(document, one), append(found.rolls, one)
 		}
 		for _, problem := range problems {
-			fmt.Fprintf(streams.Err, "warning: %s: %v\n", document.File, problem)
+			printable.Printf(streams.Err, "warning: %s: %v\n", document.File, problem)
 		}
 	}
 	return found, nil

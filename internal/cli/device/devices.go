@@ -13,6 +13,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/clusterread"
+	"github.com/dra-steward/dra-steward/internal/printable"
 	"github.com/dra-steward/dra-steward/internal/taints"
 )
 
@@ -133,7 +134,7 @@ func (o devicesOptions) write(out io.Writer, all []deviceReport) error {
 		return writeDevicesText(out, all, o.output == "wide", !o.noHeaders)
 	case "name":
 		for _, r := range all {
-			fmt.Fprintf(out, "%s/%s/%s\n", r.Driver, r.Pool, r.Device)
+			printable.Printf(out, "%s/%s/%s\n", r.Driver, r.Pool, r.Device)
 		}
 		return nil
 	}

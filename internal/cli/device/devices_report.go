@@ -205,33 +205,33 @@ func totals(all []deviceReport) string {
 // With headers, a line of totals ends the table.
 func writeDevicesText(out io.Writer, all []deviceReport, wide, headers bool) error {
 	table := printable.NewTable(out, 3)
-	header := "DRIVER\tPOOL\tDEVICE\tALLOCATED TO\tWHAT\tFROM"
+	header := printable.Cells{"DRIVER", "POOL", "DEVICE", "ALLOCATED TO", "WHAT", "FROM"}
 	if wide {
-		header = "DRIVER\tPOOL\tDEVICE\tNODE\tSLICE\tALLOCATED TO\tUSED BY\tWHAT\tFROM"
+		header = printable.Cells{"DRIVER", "POOL", "DEVICE", "NODE", "SLICE", "ALLOCATED TO", "USED BY", "WHAT", "FROM"}
 	}
 	if headers {
-		fmt.Fprintln(table, header)
+		printable.Printf(table, "%s\n", header)
 	}
 	for _, r := range all {
 		holders, users := r.holders()
-		start := fmt.Sprintf("%s\t%s\t%s\t%s", r.Driver, r.Pool, r.Device, holders)
+		start := printable.Cells{r.Driver, r.Pool, r.Device, holders}
 		if wide {
-			start = fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s", r.Driver, r.Pool, r.Device, or(r.Node, "-"), r.Slice, holders, users)
+			start = printable.Cells{r.Driver, r.Pool, r.Device, or(r.Node, "-"), r.Slice, holders, users}
 		}
 		if len(r.Taints)+len(r.Patched) == 0 {
-			fmt.Fprintf(table, "%s\t-\t-\n", start)
+			printable.Printf(table, "%s\t-\t-\n", start)
 		}
 		for _, taint := range r.Taints {
-			fmt.Fprintf(table, "%s\ttaint %s\t%s\n", start, toleration.TaintText(taint.DeviceTaint), taint.Source)
+			printable.Printf(table, "%s\ttaint %s\t%s\n", start, toleration.TaintText(taint.DeviceTaint), taint.Source)
 		}
 		for _, p := range r.Patched {
-			fmt.Fprintf(table, "%s\t%s\t%s\n", start, p.what(), p.from())
+			printable.Printf(table, "%s\t%s\t%s\n", start, p.what(), p.from())
 		}
 	}
 	if err := table.Flush(); err != nil || !headers {
 		return err
 	}
-	_, err := fmt.Fprintln(out, totals(all))
+	_, err := printable.Printf(out, "%s\n", totals(all))
 	return err
 }
 

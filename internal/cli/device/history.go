@@ -95,7 +95,7 @@ func (o historyOptions) run(ctx context.Context, streams cmdutil.Streams, args [
 		}
 	}
 	if len(found) == 0 {
-		fmt.Fprintf(streams.Err, "no taint, drain or reaction is recorded; the records begin at %s\n", stamp(store.Since))
+		printable.Printf(streams.Err, "no taint, drain or reaction is recorded; the records begin at %s\n", stamp(store.Since))
 	}
 	switch o.output {
 	case "text", "wide":
@@ -105,7 +105,7 @@ func (o historyOptions) run(ctx context.Context, streams cmdutil.Streams, args [
 		return o.write(streams.Out, store, found, since)
 	case "name":
 		for _, r := range found {
-			fmt.Fprintln(streams.Out, r.DeviceName)
+			printable.Printf(streams.Out, "%s\n", r.DeviceName)
 		}
 		return nil
 	}
@@ -214,27 +214,28 @@ func (o historyOptions) write(out io.Writer, store *history.Store, found []*hist
 	table := printable.NewTable(out, 3)
 	wide := o.output == "wide"
 	line := func(time, device, node, what, by, why string) {
-		if wide {
-			device += "\t" + node
+		cells := printable.Cells{time, device, node, what, by, why}
+		if !wide {
+			cells = slices.Delete(cells, 2, 3)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", time, device, what, by, why)
+		printable.Printf(table, "%s\n", cells)
 	}
 	if !o.noHeaders {
 		line("TIME", "DEVICE", "NODE", "WHAT", "BY", "WHY")
 	}
 	for _, r := range rows {
-		line(stamp(r.Time), r.record.String(), or(r.record.Node, "-"), flat(r.What), or(flat(r.By), "-"), or(flat(r.Why), "-"))
+		line(stamp(r.Time), r.record.String(), or(r.record.Node, "-"), r.What, or(r.By, "-"), or(r.Why, "-"))
 	}
 	if err := table.Flush(); err != nil || o.noHeaders {
 		return err
 	}
 	for _, r := range found {
 		for _, note := range r.Notes() {
-			fmt.Fprintf(out, "%s: %s\n", r.DeviceName, note)
+			printable.Printf(out, "%s: %s\n", r.DeviceName, note)
 		}
 	}
 	if cut := store.Cut(); cut.Devices > 0 {
-		fmt.Fprintf(out, "the history of %s was left out, because there is room for 10 MB; the last of them changed at %s\n", plural.Of(cut.Devices, "device"), stamp(cut.Until))
+		printable.Printf(out, "the history of %s was left out, because there is room for 10 MB; the last of them changed at %s\n", plural.Of(cut.Devices, "device"), stamp(cut.Until))
 	}
 	return nil
 }

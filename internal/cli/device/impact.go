@@ -15,6 +15,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/clusterread"
 	"github.com/dra-steward/dra-steward/internal/manifest"
 	"github.com/dra-steward/dra-steward/internal/newer"
+	"github.com/dra-steward/dra-steward/internal/printable"
 	"github.com/dra-steward/dra-steward/internal/taints"
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
@@ -187,15 +188,15 @@ func writeReport(streams cmdutil.Streams, report taints.PodImpact, output string
 			return err
 		}
 		for _, claim := range report.Tolerating {
-			fmt.Fprintf(streams.Out, "tolerated by claim %s\n", claim)
+			printable.Printf(streams.Out, "tolerated by claim %s\n", claim)
 		}
 		for _, device := range report.Siblings {
-			fmt.Fprintf(streams.Out, "shares counters: %s\n", device)
+			printable.Printf(streams.Out, "shares counters: %s\n", device)
 		}
 		return nil
 	case "name":
 		for _, pod := range report.Pods {
-			fmt.Fprintf(streams.Out, "pod/%s\n", pod.Name)
+			printable.Printf(streams.Out, "pod/%s\n", pod.Name)
 		}
 		return nil
 	}

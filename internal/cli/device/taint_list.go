@@ -3,7 +3,6 @@ package device
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -46,17 +45,17 @@ func (o taintOptions) writeRules(streams cmdutil.Streams, rules []*resourceapi.D
 	out := streams.Out
 	if o.output == "name" {
 		for _, rule := range rules {
-			fmt.Fprintf(out, "devicetaintrule.%s/%s\n", resourceapi.GroupName, rule.Name)
+			printable.Printf(out, "devicetaintrule.%s/%s\n", resourceapi.GroupName, rule.Name)
 		}
 		return nil
 	}
 	if len(rules) == 0 && !o.noHeaders {
-		_, err := fmt.Fprintln(out, streams.Called("there are no DeviceTaintRules; dra-steward devices shows the taints of drivers"))
+		_, err := printable.Printf(out, "%s\n", streams.Called("there are no DeviceTaintRules; dra-steward devices shows the taints of drivers"))
 		return err
 	}
 	w := printable.NewTable(out, 2)
 	if !o.noHeaders {
-		fmt.Fprintln(w, "NAME\tTAINT\tDEVICES\tOWNER\tREASON\tTICKET\tCREATED\tEXPIRES")
+		printable.Printf(w, "NAME\tTAINT\tDEVICES\tOWNER\tREASON\tTICKET\tCREATED\tEXPIRES\n")
 	}
 	for _, rule := range rules {
 		created := "unknown"
@@ -65,14 +64,14 @@ func (o taintOptions) writeRules(streams cmdutil.Streams, rules []*resourceapi.D
 		}
 		row := []string{rule.Name, toleration.TaintText(rule.Spec.Taint), selected(rule.Spec.DeviceSelector),
 			note(rule, v1alpha1.OwnerAnnotation), note(rule, v1alpha1.ReasonAnnotation), note(rule, v1alpha1.TicketAnnotation), created, expires(rule)}
-		fmt.Fprintln(w, strings.Join(row, "\t"))
+		printable.Printf(w, "%s\n", printable.Cells(row))
 	}
 	return w.Flush()
 }
 
 // note is an annotation as a cell of a table.
 func note(rule *resourceapi.DeviceTaintRule, annotation string) string {
-	return cmp.Or(printable.Text(strings.Join(strings.Fields(rule.Annotations[annotation]), " ")), "-")
+	return cmp.Or(strings.Join(strings.Fields(rule.Annotations[annotation]), " "), "-")
 }
 
 // expires is when a rule ends, as a cell of a table.

@@ -2,13 +2,13 @@ package device
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/clusterwrite"
+	"github.com/dra-steward/dra-steward/internal/printable"
 )
 
 // notes are the flags for the owner of a taint, its reason and its ticket.
@@ -49,7 +49,7 @@ func (o taintOptions) user(ctx context.Context, streams cmdutil.Streams) (string
 	}
 	name, err := clusterwrite.User(ctx, client)
 	if err != nil {
-		fmt.Fprintf(streams.Err, "warning: your user name is not known (%v): set --owner\n", err)
+		printable.Printf(streams.Err, "warning: your user name is not known (%v): set --owner\n", err)
 	}
 	return name, nil
 }

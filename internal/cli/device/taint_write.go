@@ -13,6 +13,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/clusterwrite"
+	"github.com/dra-steward/dra-steward/internal/printable"
 	"github.com/dra-steward/dra-steward/internal/ruleid"
 	"github.com/dra-steward/dra-steward/internal/taints"
 	"github.com/dra-steward/dra-steward/pkg/toleration"
@@ -81,7 +82,7 @@ func (w *ruleWriter) said(name, did, text string, expires time.Time) error {
 	if !expires.IsZero() {
 		text += ", until " + expires.UTC().Format(time.RFC3339)
 	}
-	_, err := fmt.Fprintln(w.streams.Out, text+w.dry.Suffix())
+	_, err := printable.Printf(w.streams.Out, "%s\n", text+w.dry.Suffix())
 	return err
 }
 
@@ -98,7 +99,7 @@ func (w *ruleWriter) remove(ctx context.Context, view *tracker.Snapshot, target 
 		}
 	}
 	for _, left := range taints.Others(view.Devices(), target, taint, name) {
-		fmt.Fprintf(w.streams.Err, "warning: still tainted: %v\n", left)
+		printable.Printf(w.streams.Err, "warning: still tainted: %v\n", left)
 	}
 	return w.said(name, "deleted", fmt.Sprintf("%s %s", target, toleration.TaintText(stored.Spec.Taint)), time.Time{})
 }
@@ -107,7 +108,7 @@ func (w *ruleWriter) remove(ctx context.Context, view *tracker.Snapshot, target 
 func notOurs(streams cmdutil.Streams, view *tracker.Snapshot, target taints.Target, taint resourceapi.DeviceTaint) error {
 	found := taints.Others(view.Devices(), target, taint, "")
 	if len(found) == 0 {
-		fmt.Fprintf(streams.Out, "%s has no such taint: nothing to do\n", target)
+		printable.Printf(streams.Out, "%s has no such taint: nothing to do\n", target)
 		return nil
 	}
 	return errors.Join(found...)

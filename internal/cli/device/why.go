@@ -15,6 +15,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/clusterread"
 	"github.com/dra-steward/dra-steward/internal/drain"
 	"github.com/dra-steward/dra-steward/internal/faults"
+	"github.com/dra-steward/dra-steward/internal/printable"
 	"github.com/dra-steward/dra-steward/internal/taints"
 	"github.com/dra-steward/dra-steward/internal/why"
 )
@@ -110,7 +111,7 @@ func explainWhy(ctx context.Context, streams cmdutil.Streams, o whyOptions, argu
 		}
 		err = writeWhy(streams.Out, subject, report, o.output == "wide")
 		if o.Files == nil || o.output == "wide" {
-			fmt.Fprintf(streams.Out, "feature gates: %s\n", flat(report.FeatureGates.Source))
+			printable.Printf(streams.Out, "feature gates: %s\n", report.FeatureGates.Source)
 		}
 	default:
 		err = cmdutil.Print(streams.Out, o.output, report)

@@ -2,10 +2,8 @@ package device
 
 import (
 	"cmp"
-	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
 
@@ -26,21 +24,21 @@ const (
 func writeWhy(out io.Writer, subject string, answer why.Answer, wide bool) error {
 	writeCause(out, subject, answer)
 	for _, claim := range answer.Claims {
-		fmt.Fprintf(out, "claim %s/%s: %s\n", claim.Namespace, claim.Claim, verdict(claim))
+		printable.Printf(out, "claim %s/%s: %s\n", claim.Namespace, claim.Claim, verdict(claim))
 		for _, r := range claim.Requests {
 			if err := writeRequest(out, r, wide); err != nil {
 				return err
 			}
 		}
 		for _, note := range claim.Notes {
-			fmt.Fprintf(out, "  note: %s\n", note)
+			printable.Printf(out, "  note: %s\n", note)
 		}
 	}
 	for _, event := range answer.Events {
-		fmt.Fprintf(out, "event of pod %s/%s: %s\n", answer.Namespace, answer.Pod, flat(event))
+		printable.Printf(out, "event of pod %s/%s: %s\n", answer.Namespace, answer.Pod, event)
 	}
 	if answer.Scheduler != "" {
-		fmt.Fprintf(out, "last scheduler message for pod %s/%s: %s\n", answer.Namespace, answer.Pod, flat(answer.Scheduler))
+		printable.Printf(out, "last scheduler message for pod %s/%s: %s\n", answer.Namespace, answer.Pod, answer.Scheduler)
 	}
 	return nil
 }
@@ -49,7 +47,7 @@ func writeWhy(out io.Writer, subject string, answer why.Answer, wide bool) error
 func writeNames(out io.Writer, answer why.Answer) {
 	for _, claim := range answer.Claims {
 		if claim.Claim != "" {
-			fmt.Fprintf(out, "resourceclaim.%s/%s\n", resourceapi.GroupName, claim.Claim)
+			printable.Printf(out, "resourceclaim.%s/%s\n", resourceapi.GroupName, claim.Claim)
 		}
 	}
 }
@@ -58,24 +56,24 @@ func writeNames(out io.Writer, answer why.Answer) {
 func writeCause(out io.Writer, subject string, answer why.Answer) {
 	if answer.Cause == nil {
 		if len(answer.Claims) == 0 {
-			fmt.Fprintf(out, "%s: uses no claim\n", subject)
+			printable.Printf(out, "%s: uses no claim\n", subject)
 		}
 		return
 	}
-	fmt.Fprintf(out, "%s: %s\n", subject, flat(answer.Cause.Message))
+	printable.Printf(out, "%s: %s\n", subject, answer.Cause.Message)
 	begin := "to change it,"
 	if answer.Cause.Partial() {
 		begin = "no single change suffices; one of them:"
 	}
 	switch {
 	case answer.Cause.Command != "":
-		fmt.Fprintf(out, "  %s %s: %s\n", begin, flat(answer.Cause.Remedy), flat(answer.Cause.Command))
+		printable.Printf(out, "  %s %s: %s\n", begin, answer.Cause.Remedy, answer.Cause.Command)
 	case answer.Cause.Remedy != "":
-		fmt.Fprintf(out, "  %s %s\n", begin, flat(answer.Cause.Remedy))
+		printable.Printf(out, "  %s %s\n", begin, answer.Cause.Remedy)
 	}
 	for _, other := range answer.OtherCauses[:min(len(answer.OtherCauses), shownCauses)] {
 		if other.Message != answer.Cause.Message {
-			fmt.Fprintf(out, "  also: %s\n", flat(other.Message))
+			printable.Printf(out, "  also: %s\n", other.Message)
 		}
 	}
 }
@@ -88,31 +86,26 @@ func verdict(r why.Explanation) string {
 		why.NotMade:       "does not exist (NotMade)",
 	}[r.Verdict]
 	if r.Message != "" {
-		text += ": " + flat(r.Message)
+		text += ": " + r.Message
 	}
 	return text
 }
 
-// flat keeps text in its line: expressions of tenants can have several.
-func flat(text string) string {
-	return strings.NewReplacer("\r\n", `\n`, "\n", `\n`, "\t", " ").Replace(text)
-}
-
 func writeRequest(out io.Writer, r why.Request, wide bool) error {
-	fmt.Fprintf(out, "  request %s of class %s", r.Name, r.Class)
+	printable.Printf(out, "  request %s of class %s", r.Name, r.Class)
 	if r.Message != "" {
-		fmt.Fprintf(out, ": %s", flat(r.Message))
+		printable.Printf(out, ": %s", r.Message)
 	}
-	fmt.Fprintln(out)
+	printable.Printf(out, "\n")
 	table := printable.NewTable(out, 3)
 	if wide {
 		for _, d := range r.Devices {
-			fmt.Fprintf(table, "    %s/%s/%s\t%s\t%s\n", d.Driver, d.Pool, d.Device, or(string(d.Reason), "-"), or(flat(d.Message), "suitable"))
+			printable.Printf(table, "    %s/%s/%s\t%s\t%s\n", d.Driver, d.Pool, d.Device, or(string(d.Reason), "-"), or(d.Message, "suitable"))
 		}
 		return table.Flush()
 	}
 	for _, g := range lines(r) {
-		fmt.Fprintf(table, "    %d\t%s\t%s\t%s\n", g.devices, or(string(g.reason), "-"), g.message, g.names)
+		printable.Printf(table, "    %d\t%s\t%s\t%s\n", g.devices, or(string(g.reason), "-"), g.message, g.names)
 	}
 	return table.Flush()
 }
@@ -187,7 +180,7 @@ func alike(r why.Request, reason why.Reason) (all []line) {
 			}
 			return append(all, line{rest, reason, "for similar reasons (-o wide)", ""})
 		}
-		all = append(all, line{len(group), reason, or(flat(group[0].Message), "suitable"), named(group)})
+		all = append(all, line{len(group), reason, or(group[0].Message, "suitable"), named(group)})
 	}
 	return all
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/clusterread"
 	"github.com/dra-steward/dra-steward/internal/clusterwrite"
 	"github.com/dra-steward/dra-steward/internal/ownclient"
+	"github.com/dra-steward/dra-steward/internal/printable"
 )
 
 // reasonMax bounds the reason of an acknowledgement, in bytes.
@@ -26,6 +27,7 @@ const reasonMax = 512
 func AcknowledgeCommand(streams cmdutil.Streams) *cobra.Command {
 	var read clusterread.Source
 	var reason string
+	var dry cmdutil.DryRun
 	c := &cobra.Command{
 		Use:   "acknowledge DEVICE...",
 		Short: "Return devices drained by a DeviceReaction to use",
@@ -53,17 +55,18 @@ devicedrain/NAME.`,
 			if err != nil {
 				return err
 			}
-			return acknowledge(c.Context(), streams, drains, args, reason)
+			return acknowledge(c.Context(), streams, drains, args, reason, dry)
 		},
 	}
 	read.Client.AddFlags(c)
 	c.ValidArgsFunction = read.CompleteReacted
+	dry.AddFlag(c, "print which drains would be acknowledged")
 	c.Flags().StringVar(&reason, "reason", "", "why the devices may be used again, such as what was replaced (required)")
 	return c
 }
 
 // acknowledge annotates the drains of all devices, or of none that cannot be found.
-func acknowledge(ctx context.Context, streams cmdutil.Streams, client *ownclient.DrainClient, args []string, reason string) error {
+func acknowledge(ctx context.Context, streams cmdutil.Streams, client *ownclient.DrainClient, args []string, reason string, dry cmdutil.DryRun) error {
 	list, err := client.List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.ReactionLabel})
 	if err != nil {
 		return clusterwrite.DrainError(err)
@@ -89,7 +92,9 @@ func acknowledge(ctx context.Context, streams cmdutil.Streams, client *ownclient
 				d.Annotations = map[string]string{}
 			}
 			d.Annotations[v1alpha1.AcknowledgedAnnotation] = reason
-			_, err = client.Update(ctx, d, false)
+			if dry != cmdutil.DryRunClient {
+				_, err = client.Update(ctx, d, dry == cmdutil.DryRunServer)
+			}
 			return err
 		})
 		if apierrors.IsNotFound(err) {
@@ -98,7 +103,7 @@ func acknowledge(ctx context.Context, streams cmdutil.Streams, client *ownclient
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(streams.Out, "%s acknowledged: its reaction deletes devicedrain %s\n", args[i], name)
+		printable.Printf(streams.Out, "%s acknowledged: its reaction deletes devicedrain %s%s\n", args[i], name, dry.Suffix())
 	}
 	return nil
 }

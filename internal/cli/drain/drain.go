@@ -18,6 +18,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/clusterwrite"
 	"github.com/dra-steward/dra-steward/internal/faults"
 	"github.com/dra-steward/dra-steward/internal/ownclient"
+	"github.com/dra-steward/dra-steward/internal/printable"
 	"github.com/dra-steward/dra-steward/internal/taints"
 	"github.com/dra-steward/dra-steward/internal/why"
 )
@@ -200,7 +201,7 @@ func (o drainOptions) drain(ctx context.Context, streams cmdutil.Streams, config
 		return err
 	}
 	if !o.wait {
-		fmt.Fprintf(streams.Out, "to follow it: kubectl get devicedrain %s -w, or kubectl wait --for=condition=Drained devicedrain/%[1]s --timeout=1h\n", d.Name)
+		printable.Printf(streams.Out, "to follow it: kubectl get devicedrain %s -w, or kubectl wait --for=condition=Drained devicedrain/%[1]s --timeout=1h\n", d.Name)
 		return nil
 	}
 	return o.follow(ctx, streams, client, d.Name)

@@ -2,7 +2,6 @@ package drain
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/clusterread"
 	"github.com/dra-steward/dra-steward/internal/drain"
 	"github.com/dra-steward/dra-steward/internal/plural"
+	"github.com/dra-steward/dra-steward/internal/printable"
 )
 
 // checkLifted warns if the cordons of deleted drains stay: only a controller removes them. Who is not allowed to read
@@ -39,7 +39,7 @@ func warnLeft(ctx context.Context, streams cmdutil.Streams, rules dynamic.Resour
 		return left == 0, err
 	})
 	if wait.Interrupted(err) && left > 0 {
-		fmt.Fprintf(streams.Err, "warning: %s of the cordon left: is a controller running, with controller.drains.enabled? kubectl get devicetaintrules -l '%s'\n",
+		printable.Printf(streams.Err, "warning: %s of the cordon left: is a controller running, with controller.drains.enabled? kubectl get devicetaintrules -l '%s'\n",
 			plural.Of(left, "DeviceTaintRule"), selector)
 	}
 }

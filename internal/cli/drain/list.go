@@ -2,7 +2,6 @@ package drain
 
 import (
 	"context"
-	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -68,23 +67,23 @@ func (o drainOptions) writeList(out io.Writer, list *v1alpha1.DeviceDrainList) e
 	case "text", "wide":
 	case "name":
 		for i := range list.Items {
-			fmt.Fprintf(out, "devicedrain.%s/%s\n", v1alpha1.Group, list.Items[i].Name)
+			printable.Printf(out, "devicedrain.%s/%s\n", v1alpha1.Group, list.Items[i].Name)
 		}
 		return nil
 	default:
 		return cmdutil.PrintTable(out, o.output, list, !o.noHeaders)
 	}
 	if len(list.Items) == 0 && !o.noHeaders {
-		_, err := fmt.Fprintln(out, "there are no drains")
+		_, err := printable.Printf(out, "there are no drains\n")
 		return err
 	}
 	w := printable.NewTable(out, 3)
 	if !o.noHeaders {
-		fmt.Fprintln(w, "NAME\tDEVICES\tPROGRESS")
+		printable.Printf(w, "NAME\tDEVICES\tPROGRESS\n")
 	}
 	for i := range list.Items {
 		d := &list.Items[i]
-		fmt.Fprintf(w, "%s\t%d\t%s\n", d.Name, d.Status.Counts.Devices, clusterwrite.Progress(d))
+		printable.Printf(w, "%s\t%d\t%s\n", d.Name, d.Status.Counts.Devices, clusterwrite.Progress(d))
 	}
 	return w.Flush()
 }

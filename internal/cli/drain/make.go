@@ -22,6 +22,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/clusterread"
 	"github.com/dra-steward/dra-steward/internal/clusterwrite"
 	"github.com/dra-steward/dra-steward/internal/ownclient"
+	"github.com/dra-steward/dra-steward/internal/printable"
 	selectorcel "github.com/dra-steward/dra-steward/internal/selector"
 	"github.com/dra-steward/dra-steward/internal/taints"
 )
@@ -86,7 +87,7 @@ func (o drainOptions) named(streams cmdutil.Streams, found *clusterread.Snapshot
 			return nil, err
 		}
 		if !published {
-			fmt.Fprintf(streams.Err, "warning: no ResourceSlice has the device %s\n", id)
+			printable.Printf(streams.Err, "warning: no ResourceSlice has the device %s\n", id)
 		}
 		names = append(names, v1alpha1.DeviceName(id))
 	}
@@ -120,7 +121,7 @@ func (o drainOptions) drainSelector() *v1alpha1.DrainSelector {
 func (o drainOptions) createOrResume(ctx context.Context, streams cmdutil.Streams, client *ownclient.DrainClient, wanted *v1alpha1.DeviceDrain) (*v1alpha1.DeviceDrain, error) {
 	made, err := client.Create(ctx, wanted, false)
 	if err == nil {
-		fmt.Fprintf(streams.Out, "devicedrain %s created\n", made.Name)
+		printable.Printf(streams.Out, "devicedrain %s created\n", made.Name)
 		return made, nil
 	}
 	if !apierrors.IsAlreadyExists(err) {
@@ -172,12 +173,12 @@ func (o drainOptions) resumeExisting(ctx context.Context, streams cmdutil.Stream
 		return nil, err
 	}
 	if equality.Semantic.DeepEqual(resumed.Spec, stored.Spec) && equality.Semantic.DeepEqual(resumed.Annotations, stored.Annotations) {
-		fmt.Fprintf(streams.Out, "devicedrain %s already exists: %s\n", stored.Name, clusterwrite.Progress(stored))
+		printable.Printf(streams.Out, "devicedrain %s already exists: %s\n", stored.Name, clusterwrite.Progress(stored))
 		return stored, nil
 	}
 	resumed, err = client.Update(ctx, resumed, false)
 	if err == nil {
-		fmt.Fprintf(streams.Out, "devicedrain %s resumed: %s\n", resumed.Name, clusterwrite.Progress(resumed))
+		printable.Printf(streams.Out, "devicedrain %s resumed: %s\n", resumed.Name, clusterwrite.Progress(resumed))
 	}
 	return resumed, err
 }

@@ -43,16 +43,16 @@ func (o drainOptions) plan(ctx context.Context, streams cmdutil.Streams, config 
 	in := drain.Gather(wanted, view, holders, drain.Published(view, holders))
 	in.Now, in.Thresholds = time.Now(), thresholds.Thresholds
 	decision := drain.Decide(in)
-	fmt.Fprintf(streams.Out, "devicedrain %s (dry run)\n", wanted.Name)
+	printable.Printf(streams.Out, "devicedrain %s (dry run)\n", wanted.Name)
 	for _, text := range cordoned(in.Devices.Names) {
-		fmt.Fprintf(streams.Out, "cordon %s\n", text)
+		printable.Printf(streams.Out, "cordon %s\n", text)
 	}
 	if len(in.Siblings) > 0 {
-		fmt.Fprintf(streams.Out, "not drained, and allocatable although they share counters with the devices: %s; --with-partitions drains them\n", strings.Join(some(in.Siblings), ", "))
+		printable.Printf(streams.Out, "not drained, and allocatable although they share counters with the devices: %s; --with-partitions drains them\n", strings.Join(some(in.Siblings), ", "))
 	}
 	w := printable.NewTable(streams.Out, 3)
 	for i, pod := range decision.Order {
-		fmt.Fprintf(w, "evict %d.\t%s/%s\t%s\t%s\n", i+1, pod.Namespace, pod.Name, controllerOf(pod), budgetsOf(pod))
+		printable.Printf(w, "evict %d.\t%s/%s\t%s\t%s\n", i+1, pod.Namespace, pod.Name, controllerOf(pod), budgetsOf(pod))
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -60,9 +60,9 @@ func (o drainOptions) plan(ctx context.Context, streams cmdutil.Streams, config 
 	printWindow(streams.Out, wanted.Spec.Windows, in.Now)
 	blocked := meta.FindStatusCondition(decision.Status.Conditions, v1alpha1.DrainBlocked)
 	if blocked != nil && blocked.Status == metav1.ConditionTrue {
-		fmt.Fprintf(streams.Out, "blocked %s: %s\n", blocked.Reason, blocked.Message)
+		printable.Printf(streams.Out, "blocked %s: %s\n", blocked.Reason, blocked.Message)
 		if blocked.Reason == v1alpha1.BlockedThreshold {
-			fmt.Fprintf(streams.Out, "thresholds: %s\n", thresholds.From)
+			printable.Printf(streams.Out, "thresholds: %s\n", thresholds.From)
 		}
 	}
 	wanted.Spec.DryRun = false
@@ -80,7 +80,7 @@ func (o drainOptions) plan(ctx context.Context, streams cmdutil.Streams, config 
 // printWindow says when evictions begin if no window is open.
 func printWindow(out io.Writer, all []v1alpha1.Window, now time.Time) {
 	if when, err := windows.At(all, now); err == nil && !when.Open {
-		fmt.Fprintf(out, "no pods are evicted before %s, when the next window opens\n", when.Until.UTC().Format(time.RFC3339))
+		printable.Printf(out, "no pods are evicted before %s, when the next window opens\n", when.Until.UTC().Format(time.RFC3339))
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/clusterwrite"
 	"github.com/dra-steward/dra-steward/internal/ownclient"
+	"github.com/dra-steward/dra-steward/internal/printable"
 	"github.com/dra-steward/dra-steward/internal/taints"
 )
 
@@ -37,13 +38,13 @@ func (o drainOptions) follow(ctx context.Context, streams cmdutil.Streams, clien
 		case ctx.Err() != nil:
 			return interrupted(streams, name)
 		case apierrors.IsNotFound(err):
-			fmt.Fprintf(streams.Out, "devicedrain %s was deleted\n", name)
+			printable.Printf(streams.Out, "devicedrain %s was deleted\n", name)
 			return cmdutil.ErrFindings
 		case err != nil:
 			return err
 		default:
 			if line := clusterwrite.Progress(d); line != last {
-				fmt.Fprintf(streams.Out, "%s %s\n", time.Now().Format(time.TimeOnly), line)
+				printable.Printf(streams.Out, "%s %s\n", time.Now().Format(time.TimeOnly), line)
 				last = line
 			}
 			if d.Status.CompletionTime != nil {
@@ -51,14 +52,14 @@ func (o drainOptions) follow(ctx context.Context, streams cmdutil.Streams, clien
 			}
 			if !warned && d.Status.ObservedGeneration == 0 && time.Since(begin) > unattended {
 				warned = true
-				fmt.Fprintln(streams.Err, "warning: no controller has processed it: is one installed, with controller.drains.enabled?")
+				printable.Printf(streams.Err, "warning: no controller has processed it: is one installed, with controller.drains.enabled?\n")
 			}
 		}
 		select {
 		case <-ctx.Done():
 			return interrupted(streams, name)
 		case <-over:
-			fmt.Fprintf(streams.Out, "devicedrain %s is not drained yet; the controller continues\n", name)
+			printable.Printf(streams.Out, "devicedrain %s is not drained yet; the controller continues\n", name)
 			return cmdutil.ErrFindings
 		case <-ticker.C:
 		}
@@ -67,7 +68,7 @@ func (o drainOptions) follow(ctx context.Context, streams cmdutil.Streams, clien
 
 // interrupted prints that the drain goes on after an interrupt.
 func interrupted(streams cmdutil.Streams, name string) error {
-	fmt.Fprintf(streams.Out, "\ninterrupted; the controller continues with devicedrain %s\n"+
+	printable.Printf(streams.Out, "\ninterrupted; the controller continues with devicedrain %s\n"+
 		"to follow it: kubectl get devicedrain %[1]s -w\nto cancel it and remove its cordon: %s drain --cancel %[1]s\n", name, streams.Program())
 	return cmdutil.ErrFindings
 }
@@ -112,7 +113,7 @@ func (o drainOptions) steer(ctx context.Context, streams cmdutil.Streams, client
 			if err := client.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 				return err
 			}
-			fmt.Fprintf(streams.Out, "devicedrain %s deleted; the controller removes its cordon\n", name)
+			printable.Printf(streams.Out, "devicedrain %s deleted; the controller removes its cordon\n", name)
 			continue
 		}
 		if err := clusterwrite.Pause(ctx, client, name, o.pause, false); err != nil {
@@ -122,7 +123,7 @@ func (o drainOptions) steer(ctx context.Context, streams cmdutil.Streams, client
 		if o.pause {
 			what = "paused"
 		}
-		fmt.Fprintf(streams.Out, "devicedrain %s %s\n", name, what)
+		printable.Printf(streams.Out, "devicedrain %s %s\n", name, what)
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ every message of dra-steward. Without RULE it lists all of them.`,
 			case all && len(args) > 0:
 				return errors.New("--all takes no RULE")
 			case all:
-				_, err = fmt.Fprint(streams.Out, book.Markdown())
+				err = printable.Page(streams.Out, book.Markdown())
 				return err
 			case len(args) == 0:
 				return list(streams, book, policies)
@@ -60,7 +60,7 @@ every message of dra-steward. Without RULE it lists all of them.`,
 
 func explain(streams cmdutil.Streams, book rulebook.Book, policies *policy.Set, id string) error {
 	if p, found := policies.Policy(id); found {
-		_, err := fmt.Fprint(streams.Out, p.Markdown())
+		err := printable.Page(streams.Out, p.Markdown())
 		return err
 	}
 	if ruleid.IsPolicy(id) {
@@ -70,7 +70,7 @@ func explain(streams cmdutil.Streams, book rulebook.Book, policies *policy.Set, 
 	if err != nil {
 		return err
 	}
-	if _, err = fmt.Fprint(streams.Out, entry.Markdown()); err != nil || !strings.HasPrefix(id, "parameters-") {
+	if err = printable.Page(streams.Out, entry.Markdown()); err != nil || !strings.HasPrefix(id, "parameters-") {
 		return err
 	}
 	return schemas(streams)
@@ -83,9 +83,9 @@ func schemas(streams cmdutil.Streams) error {
 		return err
 	}
 	table := printable.NewTable(streams.Out, 2)
-	fmt.Fprintf(table, "\nDRIVER\tPARAMETERS\tFROM THE CODE OF\n")
+	printable.Printf(table, "\nDRIVER\tPARAMETERS\tFROM THE CODE OF\n")
 	for _, s := range library.Schemas() {
-		fmt.Fprintf(table, "%s\t%s\t%s\n", s.Driver, s.Kind, s.Version)
+		printable.Printf(table, "%s\t%s\t%s\n", s.Driver, s.Kind, s.Version)
 	}
 	return table.Flush()
 }
@@ -93,10 +93,10 @@ func schemas(streams cmdutil.Streams) error {
 func list(streams cmdutil.Streams, book rulebook.Book, policies *policy.Set) error {
 	table := printable.NewTable(streams.Out, 2)
 	for _, entry := range book {
-		fmt.Fprintf(table, "%s\t%s\t%s\n", entry.ID, entry.What, entry.Summary())
+		printable.Printf(table, "%s\t%s\t%s\n", entry.ID, entry.What, entry.Summary())
 	}
 	for _, p := range policies.Policies() {
-		fmt.Fprintf(table, "%s\tpolicy\t%s\n", p.Code, p.Title)
+		printable.Printf(table, "%s\tpolicy\t%s\n", p.Code, p.Title)
 	}
 	return table.Flush()
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/fix"
 	"github.com/dra-steward/dra-steward/internal/lint"
 	"github.com/dra-steward/dra-steward/internal/manifest"
+	"github.com/dra-steward/dra-steward/internal/printable"
 )
 
 // fixFiles writes defaults into files, or only shows what it would write.
@@ -53,7 +54,7 @@ func fixFile(streams cmdutil.Streams, reader manifest.Reader, dry bool, file str
 	}
 	result := fix.Text(reader, file, text)
 	for _, c := range result.Left {
-		fmt.Fprintf(streams.Err, "%s: not written: the notation is not supported\n", c)
+		printable.Printf(streams.Err, "%s: not written: the notation is not supported\n", c)
 	}
 	if len(result.Done) == 0 {
 		return false, nil
@@ -66,7 +67,7 @@ func fixFile(streams cmdutil.Streams, reader manifest.Reader, dry bool, file str
 		return false, fmt.Errorf("%s: %w", file, err)
 	}
 	for _, c := range result.Done {
-		fmt.Fprintf(streams.Err, "%s: written\n", c)
+		printable.Printf(streams.Err, "%s: written\n", c)
 	}
 	return true, nil
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/lint"
 	"github.com/dra-steward/dra-steward/internal/manifest"
 	"github.com/dra-steward/dra-steward/internal/policyload"
+	"github.com/dra-steward/dra-steward/internal/printable"
 	"github.com/dra-steward/dra-steward/internal/quantity"
 	"github.com/dra-steward/dra-steward/internal/rulebook"
 	"github.com/dra-steward/dra-steward/internal/version"
@@ -170,7 +171,7 @@ func runLint(ctx context.Context, streams cmdutil.Streams, o lintOptions, config
 		}
 		for _, report := range result.Reports {
 			if o.verdicts { // of what cannot be read
-				fmt.Fprintln(streams.Err, report)
+				printable.Printf(streams.Err, "%s\n", report)
 			}
 		}
 		tally.add(result)
@@ -183,7 +184,7 @@ func runLint(ctx context.Context, streams cmdutil.Streams, o lintOptions, config
 		return err
 	}
 	if o.output == "text" && !o.verdicts {
-		fmt.Fprintln(streams.Err, tally.summary(streams.Program()))
+		printable.Printf(streams.Err, "%s\n", tally.summary(streams.Program()))
 	}
 	return tally.end()
 }

@@ -3,7 +3,6 @@ package node
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"io"
 	"strconv"
 	"strings"
@@ -74,7 +73,7 @@ func (o nodeHoldingsOptions) run(ctx context.Context, streams cmdutil.Streams) e
 	}
 	report := observation.Report(o.NodeName())
 	if report.Stale {
-		fmt.Fprintln(streams.Err, "warning: the kubelet has just started and does not list all of its pods yet")
+		printable.Printf(streams.Err, "warning: the kubelet has just started and does not list all of its pods yet\n")
 	}
 	if o.output == "text" || o.output == "wide" {
 		return printHoldings(streams.Out, report, o.AttributeNames(), o.output == "wide", !o.noHeaders)
@@ -93,7 +92,7 @@ func printHoldings(out io.Writer, report nodeagent.Holdings, attributes []string
 		header = append(header, strings.ToUpper(name[strings.LastIndex(name, "/")+1:]))
 	}
 	if headers {
-		fmt.Fprintln(table, strings.Join(header, "\t"))
+		printable.Printf(table, "%s\n", printable.Cells(header))
 	}
 	for _, h := range report.Holdings {
 		device := h.Driver + "/" + h.Pool + "/" + h.Device
@@ -111,7 +110,7 @@ func printHoldings(out io.Writer, report nodeagent.Holdings, attributes []string
 		for i, text := range line {
 			line[i] = cmp.Or(text, "-")
 		}
-		fmt.Fprintln(table, strings.Join(line, "\t"))
+		printable.Printf(table, "%s\n", printable.Cells(line))
 	}
 	return table.Flush()
 }

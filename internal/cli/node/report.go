@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/dra-steward/dra-steward/internal/printable"
 	"github.com/dra-steward/dra-steward/pkg/cdi"
 )
 
@@ -94,8 +95,7 @@ func (r *nodeReport) print(out io.Writer) error {
 		}
 	}
 	fmt.Fprintf(&text, "%d ids checked: %d would not be applied\n", len(r.IDs), r.Failed)
-	_, err := io.WriteString(out, text.String())
-	return err
+	return printable.Page(out, text.String())
 }
 
 // String names the holder of an id, as far as a node can know it: pods by UID.

@@ -60,7 +60,7 @@ func policyListCommand(streams cmdutil.Streams, paths *[]string) *cobra.Command 
 			}
 			table := printable.NewTable(streams.Out, 2)
 			for _, p := range set.Policies() {
-				fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", p.Code, p.Mode, p.Severity, p.Title)
+				printable.Printf(table, "%s\t%s\t%s\t%s\n", p.Code, p.Mode, p.Severity, p.Title)
 			}
 			return table.Flush()
 		},
@@ -80,10 +80,10 @@ their METADATA, as the webhook does before it loads them.`,
 			}
 			set, err := policy.Parse(c.Context(), sources...)
 			if err != nil {
-				fmt.Fprintln(streams.Out, err)
+				_ = printable.Page(streams.Out, printable.Error(err)+"\n")
 				return cmdutil.ErrFindings
 			}
-			fmt.Fprintf(streams.Out, "%d policies are valid (revision %s)\n", len(set.Policies()), set.Revision())
+			printable.Printf(streams.Out, "%d policies are valid (revision %s)\n", len(set.Policies()), set.Revision())
 			return nil
 		},
 	}
@@ -104,9 +104,14 @@ func policyExplainCommand(streams cmdutil.Streams, paths *[]string) *cobra.Comma
 			}
 			p, found := set.Policy(args[0])
 			if !found {
-				return fmt.Errorf("there is no policy %q; \"dra-steward policy list\" lists all", args[0])
+				var codes []string
+				for _, p := range set.Policies() {
+					codes = append(codes, p.Code)
+				}
+				hint := cmp.Or(manifest.DidYouMean(args[0], codes), `; "dra-steward policy list" lists all`)
+				return fmt.Errorf("there is no policy %q%s", args[0], hint)
 			}
-			_, err = fmt.Fprint(streams.Out, p.Markdown())
+			err = printable.Page(streams.Out, p.Markdown())
 			return err
 		},
 	}
@@ -122,7 +127,7 @@ func policyDocsCommand(streams cmdutil.Streams, paths *[]string) *cobra.Command 
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprint(streams.Out, set.Markdown())
+			err = printable.Page(streams.Out, set.Markdown())
 			return err
 		},
 	}
@@ -243,6 +248,6 @@ type evaluationError struct{ error }
 
 func (o evalOptions) print(streams cmdutil.Streams, document *manifest.Document, f review.Finding, what string) {
 	line, column := document.Position(f.Path)
-	fmt.Fprintln(streams.Out, printable.Line(fmt.Sprintf("%s:%d:%d: %s: %s %s: %s [%s]", document.File, line, column, what, document.Kind, document.Name,
-		strings.TrimPrefix(f.Path+": "+f.Message, ": "), f.Rule)))
+	printable.Printf(streams.Out, "%s:%d:%d: %s: %s %s: %s [%s]\n", document.File, line, column, what, document.Kind, document.Name,
+		strings.TrimPrefix(f.Path+": "+f.Message, ": "), f.Rule)
 }

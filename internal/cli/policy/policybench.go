@@ -17,6 +17,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/manifest"
 	"github.com/dra-steward/dra-steward/internal/parameters"
 	"github.com/dra-steward/dra-steward/internal/policyload"
+	"github.com/dra-steward/dra-steward/internal/printable"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/review"
 )
@@ -233,13 +234,13 @@ func (o benchOptions) measure(cost *policyCost, writes int, do func()) {
 
 func printCosts(out io.Writer, costs []policyCost) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "policy\twrites\tasked\tµs\tbytes\tallocations\tsteps\t")
+	printable.Printf(table, "policy\twrites\tasked\tµs\tbytes\tallocations\tsteps\t\n")
 	for _, c := range costs {
 		if c.Writes == 0 {
-			fmt.Fprintf(table, "%s\t0\t-\t-\t-\t-\t-\t\n", c.Code)
+			printable.Printf(table, "%s\t0\t-\t-\t-\t-\t-\t\n", c.Code)
 			continue
 		}
-		fmt.Fprintf(table, "%s\t%d\t%d\t%.1f\t%d\t%d\t%d\t\n", c.Code, c.Writes, c.Asked, c.Microseconds, c.Bytes, c.Allocations, c.Steps)
+		printable.Printf(table, "%s\t%d\t%d\t%.1f\t%d\t%d\t%d\t\n", c.Code, c.Writes, c.Asked, c.Microseconds, c.Bytes, c.Allocations, c.Steps)
 	}
 	return table.Flush()
 }

@@ -9,13 +9,13 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/admissionpolicy"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/config"
 	"github.com/dra-steward/dra-steward/internal/policyload"
+	"github.com/dra-steward/dra-steward/internal/printable"
 	"github.com/dra-steward/dra-steward/pkg/review"
 )
 
@@ -123,14 +123,13 @@ func selected(p v1alpha1.Policies) (left []admissionpolicy.Left) {
 
 func writeExported(out io.Writer, objects []any, left []admissionpolicy.Left) error {
 	for _, l := range left {
-		fmt.Fprintf(out, "# %s: %s\n", l.Code, l.Reason)
+		printable.Printf(out, "# %s: %s\n", l.Code, l.Reason)
 	}
 	for _, object := range objects {
-		text, err := yaml.Marshal(object)
-		if err != nil {
+		if _, err := printable.Printf(out, "---\n"); err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintf(out, "---\n%s", text); err != nil {
+		if err := cmdutil.Print(out, "yaml", object); err != nil {
 			return err
 		}
 	}

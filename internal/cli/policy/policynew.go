@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/printable"
 )
 
 func policyNewCommand(streams cmdutil.Streams) *cobra.Command {
@@ -37,9 +38,9 @@ parameter and tests that pass. Change it to what you need. It does not overwrite
 				if err := create(filepath.Join(folder, name), files[name]); err != nil {
 					return err
 				}
-				fmt.Fprintln(streams.Out, "wrote", filepath.Join(folder, name))
+				printable.Printf(streams.Out, "wrote %s\n", filepath.Join(folder, name))
 			}
-			fmt.Fprintf(streams.Out, "next: %s policy test --policies %s\n", streams.Program(), folder)
+			printable.Printf(streams.Out, "next: %s policy test --policies %s\n", streams.Program(), folder)
 			return nil
 		},
 	}

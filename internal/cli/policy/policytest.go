@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/printable"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 )
 
@@ -87,21 +88,21 @@ func (o testOptions) print(out io.Writer, report policy.TestReport) {
 			if test.Problem != "" {
 				result = "FAIL"
 			}
-			fmt.Fprintf(out, "%s %s (%s)\n", result, test.Name, test.Duration.Round(10*time.Microsecond))
+			printable.Printf(out, "%s %s (%s)\n", result, test.Name, test.Duration.Round(10*time.Microsecond))
 		}
 	}
 	if o.run == "" { // what other tests reach is not known
 		for _, place := range report.Uncovered {
-			fmt.Fprintf(out, "%s: no test reaches this line\n", place)
+			printable.Printf(out, "%s: no test reaches this line\n", place)
 		}
-		fmt.Fprintf(out, "%d tests, coverage %.1f %%\n", len(report.Tests), report.Coverage)
+		printable.Printf(out, "%d tests, coverage %.1f %%\n", len(report.Tests), report.Coverage)
 	} else {
-		fmt.Fprintf(out, "%d tests\n", len(report.Tests))
+		printable.Printf(out, "%d tests\n", len(report.Tests))
 	}
 	if err := report.Err(); err != nil {
-		fmt.Fprintln(out, err)
+		_ = printable.Page(out, printable.Error(err)+"\n")
 	}
 	if len(report.Untested) > 0 {
-		fmt.Fprintf(out, "no test reaches %s: write one, or set --allow-untested\n", strings.Join(report.Untested, ", "))
+		printable.Printf(out, "no test reaches %s: write one, or set --allow-untested\n", strings.Join(report.Untested, ", "))
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/config"
 	"github.com/dra-steward/dra-steward/internal/lint"
 	"github.com/dra-steward/dra-steward/internal/policyload"
+	"github.com/dra-steward/dra-steward/internal/printable"
 	"github.com/dra-steward/dra-steward/internal/rulebook"
 	"github.com/dra-steward/dra-steward/internal/version"
 	"github.com/dra-steward/dra-steward/pkg/policy"
@@ -81,7 +82,7 @@ func AuditCommand(streams cmdutil.Streams) *cobra.Command {
 	o.read.AddFlags(c)
 	f.BoolP("all-namespaces", "A", true, "check the objects of all namespaces (the default without --namespace)")
 	c.MarkFlagsMutuallyExclusive("namespace", "all-namespaces")
-	f.BoolVar(&o.allowEmpty, "allow-empty", false, "succeed if the files have no objects to audit, as a cluster that has none")
+	f.BoolVar(&o.allowEmpty, "allow-empty", false, "succeed if there are no objects to audit")
 	f.StringVarP(&o.output, "output", "o", "text", "output format: "+strings.Join(cmdutil.OutputFormats("text", "sarif"), ", "))
 	cmdutil.Complete(c, "output", cmdutil.OutputFormats("text", "sarif"))
 	return c
@@ -186,14 +187,19 @@ func (o auditOptions) check(ctx context.Context, streams cmdutil.Streams, option
 		found, err = newCollected(options)
 		return func(object audit.Object) error { checked++; return found.check(object) }, err
 	})
-	switch {
-	case err != nil:
+	if err != nil {
 		return audit.Result{}, err
-	case checked > 0 || o.allowEmpty || o.read.Files == nil:
-		return found.report(), nil
-	case o.namespace == "":
-		return audit.Result{}, errors.New("nothing to audit: the files have no objects of resource.k8s.io or dra-steward.io; if that is right, set --allow-empty")
-	default:
-		return audit.Result{}, fmt.Errorf("--namespace %s: the files have no object of resource.k8s.io in this namespace; if that is right, set --allow-empty", o.namespace)
 	}
+	if checked > 0 || o.allowEmpty {
+		return found.report(), nil
+	}
+	of, in := "the cluster has", ""
+	if o.read.Files != nil {
+		of = "the files have"
+	}
+	if o.namespace != "" {
+		in = " in namespace " + o.namespace
+	}
+	printable.Printf(streams.Err, "nothing checked: %s no objects of resource.k8s.io or dra-steward.io%s; if that is right, set --allow-empty\n", of, in)
+	return audit.Result{}, cmdutil.ErrUnknown
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/ownclient"
+	"github.com/dra-steward/dra-steward/internal/printable"
 )
 
 // commandAnnotation names the command that works on a node, and where it runs.
@@ -30,7 +31,7 @@ func (o *options) take(ctx context.Context, streams cmdutil.Streams, client *own
 	}
 	if by := r.Annotations[commandAnnotation]; by != "" && by != o.taking {
 		if by != o.said {
-			fmt.Fprintf(streams.Err, "warning: a command works on %s; if it has ended, kubectl annotate deviceroll %s %s-\n", by, r.Name, commandAnnotation)
+			printable.Printf(streams.Err, "warning: a command works on %s; if it has ended, kubectl annotate deviceroll %s %s-\n", by, r.Name, commandAnnotation)
 		}
 		o.said = by
 		return "", nil
@@ -62,7 +63,7 @@ func ready(r *v1alpha1.DeviceRoll) string {
 
 // runCommand runs the command for a node, and records that it has ended.
 func (o *options) runCommand(ctx context.Context, streams cmdutil.Streams, client *ownclient.RollClient, r *v1alpha1.DeviceRoll, node string) error {
-	fmt.Fprintf(streams.Out, "%s %s: %s\n", time.Now().Format(time.TimeOnly), node, o.command)
+	printable.Printf(streams.Out, "%s %s: %s\n", time.Now().Format(time.TimeOnly), node, o.command)
 	command := exec.CommandContext(ctx, "/bin/sh", "-c", o.command)
 	command.Env = append(command.Environ(), "NODE="+node)
 	command.Stdout, command.Stderr = streams.Out, streams.Err

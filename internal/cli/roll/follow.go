@@ -2,7 +2,6 @@ package roll
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/ownclient"
+	"github.com/dra-steward/dra-steward/internal/printable"
 	"github.com/dra-steward/dra-steward/internal/roll"
 )
 
@@ -35,10 +35,10 @@ func (o *options) follow(ctx context.Context, streams cmdutil.Streams, client *o
 		node := ""
 		switch {
 		case ctx.Err() != nil:
-			fmt.Fprintf(streams.Out, "the controller continues with deviceroll %s; to take its cordons back: %s roll --undo %[1]s\n", name, streams.Program())
+			printable.Printf(streams.Out, "the controller continues with deviceroll %s; to take its cordons back: %s roll --undo %[1]s\n", name, streams.Program())
 			return cmdutil.ErrFindings
 		case apierrors.IsNotFound(err):
-			fmt.Fprintf(streams.Out, "deviceroll %s was deleted\n", name)
+			printable.Printf(streams.Out, "deviceroll %s was deleted\n", name)
 			return cmdutil.ErrFindings
 		case err == nil:
 			seen.show(streams, r)
@@ -72,12 +72,12 @@ type shown struct {
 // show prints how far a roll has come, unless that was printed last.
 func (s *shown) show(streams cmdutil.Streams, r *v1alpha1.DeviceRoll) {
 	if line := roll.Progress(r); line != s.last {
-		fmt.Fprintf(streams.Out, "%s %s\n", time.Now().Format(time.TimeOnly), line)
+		printable.Printf(streams.Out, "%s %s\n", time.Now().Format(time.TimeOnly), line)
 		s.last = line
 	}
 	if !s.warned && r.Status.ObservedGeneration == 0 && time.Since(s.begin) > unattended {
 		s.warned = true
-		fmt.Fprintln(streams.Err, "warning: no controller has processed it: is one installed, with controller.rolls.enabled?")
+		printable.Printf(streams.Err, "warning: no controller has processed it: is one installed, with controller.rolls.enabled?\n")
 	}
 }
 

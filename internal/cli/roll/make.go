@@ -22,6 +22,7 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/ownclient"
+	"github.com/dra-steward/dra-steward/internal/printable"
 	"github.com/dra-steward/dra-steward/internal/roll"
 )
 
@@ -151,7 +152,7 @@ func nameOf(s v1alpha1.DeviceRollSpec) string {
 func (o *options) create(ctx context.Context, streams cmdutil.Streams, client *ownclient.RollClient, wanted *v1alpha1.DeviceRoll) (*v1alpha1.DeviceRoll, error) {
 	made, err := client.CreateRoll(ctx, wanted, false)
 	if err == nil {
-		fmt.Fprintf(streams.Out, "deviceroll %s created\n", made.Name)
+		printable.Printf(streams.Out, "deviceroll %s created\n", made.Name)
 		return made, nil
 	}
 	if !apierrors.IsAlreadyExists(err) {
@@ -185,12 +186,12 @@ func (o *options) again(ctx context.Context, streams cmdutil.Streams, client *ow
 		return nil, err
 	}
 	if equality.Semantic.DeepEqual(changed.Spec, there.Spec) && equality.Semantic.DeepEqual(changed.Annotations, there.Annotations) {
-		fmt.Fprintf(streams.Out, "deviceroll %s already exists: %s\n", there.Name, roll.Progress(there))
+		printable.Printf(streams.Out, "deviceroll %s already exists: %s\n", there.Name, roll.Progress(there))
 		return there, nil
 	}
 	changed, err = client.UpdateRoll(ctx, changed)
 	if err == nil {
-		fmt.Fprintf(streams.Out, "deviceroll %s changed: %s\n", changed.Name, roll.Progress(changed))
+		printable.Printf(streams.Out, "deviceroll %s changed: %s\n", changed.Name, roll.Progress(changed))
 	}
 	return changed, err
 }

@@ -1,12 +1,12 @@
 package roll
 
 import (
-	"fmt"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/printable"
 )
 
 // patience is how long the command tries again while the API server is away.
@@ -27,7 +27,7 @@ func (a *outage) over(streams cmdutil.Streams, err error, now time.Time) error {
 		return err
 	case a.since.IsZero() && a.patience > 0:
 		a.since = now
-		fmt.Fprintf(streams.Err, "warning: %v; trying again for up to %s\n", err, a.patience)
+		printable.Printf(streams.Err, "warning: %v; trying again for up to %s\n", err, a.patience)
 	case now.Sub(a.since) >= a.patience:
 		return err
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/ownclient"
 	"github.com/dra-steward/dra-steward/internal/placement"
 	"github.com/dra-steward/dra-steward/internal/plural"
+	"github.com/dra-steward/dra-steward/internal/printable"
 	"github.com/dra-steward/dra-steward/internal/roll"
 	"github.com/dra-steward/dra-steward/internal/taints"
 	"github.com/dra-steward/dra-steward/pkg/usage"
@@ -106,9 +107,9 @@ func ofDriver(driver string) string {
 // printPlan prints the nodes, and counts the pods that do not land.
 func printPlan(streams cmdutil.Streams, wanted *v1alpha1.DeviceRoll, nodes []planned) (stranded int) {
 	out := streams.Out
-	fmt.Fprintf(out, "deviceroll %s (dry run): %s, at most %d at a time\n", wanted.Name, plural.Of(len(nodes), "node"), ptr.Deref(wanted.Spec.AtATime, 1))
+	printable.Printf(out, "deviceroll %s (dry run): %s, at most %d at a time\n", wanted.Name, plural.Of(len(nodes), "node"), ptr.Deref(wanted.Spec.AtATime, 1))
 	for i, n := range nodes {
-		fmt.Fprintf(out, "%d. %s: %s, %s\n", i+1, n.name, plural.Of(len(n.devices), "device"), leaves(len(n.moves)))
+		printable.Printf(out, "%d. %s: %s, %s\n", i+1, n.name, plural.Of(len(n.devices), "device"), leaves(len(n.moves)))
 		for _, m := range n.moves {
 			where := "lands on " + m.Node
 			if m.Verdict != placement.Lands {
@@ -118,10 +119,10 @@ func printPlan(streams cmdutil.Streams, wanted *v1alpha1.DeviceRoll, nodes []pla
 					where += ": " + m.Reason.Message
 				}
 			}
-			fmt.Fprintf(out, "   %s/%s %s\n", m.Namespace, m.Pod, where)
+			printable.Printf(out, "   %s/%s %s\n", m.Namespace, m.Pod, where)
 		}
 		if wanted.Spec.Canary == int32(i+1) && i+1 < len(nodes) {
-			fmt.Fprintf(out, "   then it waits for %s roll --continue %s\n", streams.Program(), wanted.Name)
+			printable.Printf(out, "   then it waits for %s roll --continue %s\n", streams.Program(), wanted.Name)
 		}
 	}
 	return stranded
@@ -150,11 +151,11 @@ func printDuration(out io.Writer, wanted *v1alpha1.DeviceRoll, nodes int, previo
 		}
 	}
 	if done == 0 {
-		fmt.Fprintln(out, "how long it takes is unknown: no node was rolled before")
+		printable.Printf(out, "how long it takes is unknown: no node was rolled before\n")
 		return
 	}
 	each := (took / time.Duration(done)).Round(time.Second)
 	atATime := max(1, int(ptr.Deref(wanted.Spec.AtATime, 1))) // the API server refuses less
 	turns := (nodes + atATime - 1) / atATime
-	fmt.Fprintf(out, "about %s: %s took %s each in previous rolls\n", each*time.Duration(turns), plural.Of(done, "node"), each)
+	printable.Printf(out, "about %s: %s took %s each in previous rolls\n", each*time.Duration(turns), plural.Of(done, "node"), each)
 }

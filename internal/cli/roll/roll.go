@@ -17,6 +17,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/clusterread"
 	"github.com/dra-steward/dra-steward/internal/clusterwrite"
 	"github.com/dra-steward/dra-steward/internal/ownclient"
+	"github.com/dra-steward/dra-steward/internal/printable"
 )
 
 // options are the flags of roll.
@@ -209,7 +210,7 @@ func (o *options) run(ctx context.Context, streams cmdutil.Streams, args []strin
 		return err
 	}
 	if !o.wait {
-		fmt.Fprintf(streams.Out, "to follow it: kubectl get deviceroll %s -w, or %s roll --list\n", made.Name, streams.Program())
+		printable.Printf(streams.Out, "to follow it: kubectl get deviceroll %s -w, or %s roll --list\n", made.Name, streams.Program())
 		return nil
 	}
 	return o.follow(ctx, streams, client, made.Name)

@@ -26,7 +26,7 @@ func (o *options) listRolls(ctx context.Context, streams cmdutil.Streams, client
 	case "text", "wide":
 	case "name":
 		for i := range all.Items {
-			fmt.Fprintf(streams.Out, "deviceroll.%s/%s\n", v1alpha1.Group, all.Items[i].Name)
+			printable.Printf(streams.Out, "deviceroll.%s/%s\n", v1alpha1.Group, all.Items[i].Name)
 		}
 		return nil
 	default:
@@ -37,15 +37,15 @@ func (o *options) listRolls(ctx context.Context, streams cmdutil.Streams, client
 		return cmdutil.PrintTable(streams.Out, o.output, all, !o.noHeaders)
 	}
 	if len(all.Items) == 0 && !o.noHeaders {
-		_, err := fmt.Fprintln(streams.Out, "there are no rolls")
+		_, err := printable.Printf(streams.Out, "there are no rolls\n")
 		return err
 	}
 	w := printable.NewTable(streams.Out, 3)
 	if !o.noHeaders {
-		fmt.Fprintln(w, "NAME\tDRIVER\tPROGRESS")
+		printable.Printf(w, "NAME\tDRIVER\tPROGRESS\n")
 	}
 	for i := range all.Items {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", all.Items[i].Name, all.Items[i].Spec.Driver, roll.Progress(&all.Items[i]))
+		printable.Printf(w, "%s\t%s\t%s\n", all.Items[i].Name, all.Items[i].Spec.Driver, roll.Progress(&all.Items[i]))
 	}
 	return w.Flush()
 }
@@ -60,7 +60,7 @@ func (o *options) steer(ctx context.Context, streams cmdutil.Streams, client *ow
 		if err := client.DeleteRoll(ctx, name); err != nil {
 			return err
 		}
-		fmt.Fprintf(streams.Out, "deviceroll %s deleted; the controller takes its cordons back\n", name)
+		printable.Printf(streams.Out, "deviceroll %s deleted; the controller takes its cordons back\n", name)
 		return nil
 	}
 	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -86,7 +86,7 @@ func (o *options) steer(ctx context.Context, streams cmdutil.Streams, client *ow
 	case len(o.skip) > 0:
 		did = "leaves out " + strings.Join(o.skip, ", ")
 	}
-	fmt.Fprintf(streams.Out, "deviceroll %s %s\n", name, did)
+	printable.Printf(streams.Out, "deviceroll %s %s\n", name, did)
 	if o.wait {
 		return o.follow(ctx, streams, client, name)
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/lease"
 	"github.com/dra-steward/dra-steward/internal/manager"
 	"github.com/dra-steward/dra-steward/internal/plural"
+	"github.com/dra-steward/dra-steward/internal/printable"
 	"github.com/dra-steward/dra-steward/internal/slicemerge"
 	"github.com/dra-steward/dra-steward/internal/taints"
 )
@@ -73,7 +74,7 @@ func (u *uninstall) say(format string, args ...any) {
 func (u *uninstall) note(format string, args ...any) {
 	u.found = true
 	u.progress.Clear()
-	fmt.Fprintf(u.out, format+"\n", args...)
+	printable.Printf(u.out, "%s\n", fmt.Sprintf(format, args...))
 }
 
 // stopController ends the controller before its objects change, since it would make again

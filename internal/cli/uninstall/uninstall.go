@@ -15,6 +15,7 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/drain"
+	"github.com/dra-steward/dra-steward/internal/printable"
 	"github.com/dra-steward/dra-steward/internal/taints"
 )
 
@@ -132,7 +133,7 @@ func (u *uninstall) confirm(streams cmdutil.Streams) error {
 	if u.yes || u.dryRun != "" {
 		return nil
 	}
-	fmt.Fprintf(streams.Err, "Prepare the release in namespace %s of %s for its removal? [y/N] ", u.namespace, u.server)
+	printable.Printf(streams.Err, "Prepare the release in namespace %s of %s for its removal? [y/N] ", u.namespace, u.server)
 	var answer string
 	if streams.In != nil {
 		answer, _ = bufio.NewReader(streams.In).ReadString('\n') // no answer is no

@@ -195,13 +195,13 @@ func (d *difference) write(out io.Writer, to string, headers bool) error {
 	table := printable.NewTable(out, 3)
 	for i, f := range d.found {
 		if i == 0 && headers {
-			fmt.Fprintln(table, "KIND\tNAME\tFIELD\tRULE\tWHAT")
+			printable.Printf(table, "KIND\tNAME\tFIELD\tRULE\tWHAT\n")
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", f.Kind, f.Name, f.Path, f.Rule, f.Message)
+		printable.Printf(table, "%s\t%s\t%s\t%s\t%s\n", f.Kind, f.Name, f.Path, f.Rule, f.Message)
 	}
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(out, "%s: %s that only %s has\n", plural.Of(d.objects, "object"), plural.Of(len(d.found), "finding"), to)
+	_, err := printable.Printf(out, "%s: %s that only %s has\n", plural.Of(d.objects, "object"), plural.Of(len(d.found), "finding"), to)
 	return err
 }

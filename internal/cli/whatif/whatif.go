@@ -13,6 +13,7 @@ import (
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/clusterread"
 	"github.com/dra-steward/dra-steward/internal/placement"
+	"github.com/dra-steward/dra-steward/internal/printable"
 	"github.com/dra-steward/dra-steward/internal/taints"
 )
 
@@ -109,7 +110,7 @@ func (o *options) run(ctx context.Context, streams cmdutil.Streams, plan plan) e
 		return err
 	}
 	if o.Files == nil && (o.output == "text" || o.output == "wide") {
-		fmt.Fprintf(streams.Out, "feature gates: %s\n", answer.FeatureGates.Source)
+		printable.Printf(streams.Out, "feature gates: %s\n", answer.FeatureGates.Source)
 	}
 	switch {
 	case answer.Stranded() > answer.Unknown():

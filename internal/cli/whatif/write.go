@@ -21,7 +21,7 @@ func write(out io.Writer, format string, headers bool, answer placement.Answer) 
 	case "name":
 		for _, m := range answer.Moves {
 			if m.Verdict != placement.Lands {
-				if _, err := fmt.Fprintf(out, "pod/%s\n", m.Pod); err != nil {
+				if _, err := printable.Printf(out, "pod/%s\n", m.Pod); err != nil {
 					return err
 				}
 			}
@@ -34,24 +34,24 @@ func write(out io.Writer, format string, headers bool, answer placement.Answer) 
 func writeTable(out io.Writer, answer placement.Answer, wide, headers bool) error {
 	table := printable.NewTable(out, 3)
 	if len(answer.Moves) > 0 && headers {
-		fmt.Fprint(table, "POD\tLEAVES\tFROM\tLANDS ON\tWHY NOT")
+		printable.Printf(table, "POD\tLEAVES\tFROM\tLANDS ON\tWHY NOT")
 		if wide {
-			fmt.Fprint(table, "\tOWNER\tDEVICES")
+			printable.Printf(table, "\tOWNER\tDEVICES")
 		}
-		fmt.Fprintln(table)
+		printable.Printf(table, "\n")
 	}
 	for _, m := range answer.Moves {
-		fmt.Fprintf(table, "%s/%s\t%s\t%s\t%s\t%s", m.Namespace, m.Pod, leaves(m), cmp.Or(m.From, "-"), place(m), reason(m))
+		printable.Printf(table, "%s/%s\t%s\t%s\t%s\t%s", m.Namespace, m.Pod, leaves(m), cmp.Or(m.From, "-"), place(m), reason(m))
 		if wide {
-			fmt.Fprintf(table, "\t%s\t%s", cmp.Or(m.Owner, "-"), cmp.Or(strings.Join(m.Devices, ","), "-"))
+			printable.Printf(table, "\t%s\t%s", cmp.Or(m.Owner, "-"), cmp.Or(strings.Join(m.Devices, ","), "-"))
 		}
-		fmt.Fprintln(table)
+		printable.Printf(table, "\n")
 	}
 	if err := table.Flush(); err != nil {
 		return err
 	}
 	for _, line := range append(waiting(answer), summary(answer)) {
-		fmt.Fprintln(out, line)
+		printable.Printf(out, "%s\n", line)
 	}
 	return nil
 }
