@@ -15,7 +15,7 @@ func TestDidYouMean(t *testing.T) {
 		want  string
 	}{
 		{"node-1/gpu-13", devices, `; did you mean "node-1/gpu-10" or "node-1/gpu-1" or "node-1/gpu-11"?`},
-		{"NODE-2/NIC-0", devices, `; did you mean "node-2/nic-0"?`},
+		{"NODE-2/NIC-0", devices[1:], `; did you mean "node-2/nic-0" or "node-1/gpu-1" or "node-1/gpu-11"?`},
 		{"claim-tolerations", []string{"claim-devices-max", "request-tolerations-max", "slice-name"}, `; did you mean "claim-devices-max" or "request-tolerations-max"?`},
 		{"abc", []string{"vwxyz"}, ""},
 		{"abc", nil, ""},

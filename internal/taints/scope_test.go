@@ -92,7 +92,7 @@ func TestDevice(t *testing.T) {
 		"gpu-0":                        `// false "gpu-0" matches 2 devices: name one of gpu.example.com/node-1/gpu-0 or gpu.example.com/node-2/gpu-0`,
 		"gpu.example.com":              `// false "gpu.example.com" is not a device, but all devices of gpu.example.com`,
 		"gpu.example.com/node-1":       `// false "gpu.example.com/node-1" is not a device, but all devices of gpu.example.com/node-1`,
-		"node-1/gpu-9":                 `// false no device, pool or driver "node-1/gpu-9"; "dra-steward devices" lists them`,
+		"node-1/gpu-9":                 `// false no device, pool or driver "node-1/gpu-9"; "dra-steward devices" lists them; did you mean "node-1/gpu-0" or "node-1/gpu-1" or "node-2/gpu-0"?`,
 		"node-1":                       `// false no device, pool or driver "node-1": for the devices of the node, use node/node-1`,
 		"gpu.example.com/node-1/":      `// false "gpu.example.com/node-1/": must be DRIVER, DRIVER/POOL or DRIVER/POOL/DEVICE`,
 	} {
