@@ -108,8 +108,10 @@ func policyExplainCommand(streams cmdutil.Streams, paths *[]string) *cobra.Comma
 				for _, p := range set.Policies() {
 					codes = append(codes, p.Code)
 				}
-				hint := cmp.Or(manifest.DidYouMean(args[0], codes), `; "dra-steward policy list" lists all`)
-				return fmt.Errorf("there is no policy %q%s", args[0], hint)
+				if hint := manifest.DidYouMean(args[0], codes); hint != "" {
+					return fmt.Errorf("there is no policy %q%s", args[0], hint)
+				}
+				return fmt.Errorf("there is no policy %q; \"dra-steward policy list\" lists all", args[0])
 			}
 			err = printable.Page(streams.Out, p.Markdown())
 			return err
