@@ -196,7 +196,8 @@ func chartOf(claim string, r why.Request) chart {
 // whyCluster is what is known of the cluster.
 func (s *Server) whyCluster(in fleet.Input) why.Cluster {
 	return why.Cluster{Now: time.Now(), View: in.View, Claims: in.Claims, Nodes: in.Nodes, NoClasses: in.NoClasses, IncompletePools: in.IncompletePools, Notes: in.Notes, Gates: in.Gates, Lift: s.lift,
-		Surroundings: why.Surroundings{Pods: in.Pods, Templates: in.Templates, Groups: in.Groups, NoGroups: in.NoGroups}}
+		Surroundings: why.Surroundings{Pods: in.Pods, Templates: in.Templates, Groups: in.Groups, NoGroups: in.NoGroups,
+			PartialPods: in.NoPods, NoTemplates: len(in.Templates) == 0}}
 }
 
 // eventsOfClaims reads the events of a pod of which a claim is not made: they say why.

@@ -232,6 +232,9 @@ func (s *Simulation) nearest(ctx context.Context, r *Result, needs *needs, seen 
 		}
 		nodes++
 		n := s.nodes[i]
+		if len(needs.open(n))+len(needs.allocated) == 0 {
+			continue // it has an extended resource without a claim
+		}
 		if slices.ContainsFunc(needs.allocated, func(claim *resourceapi.ResourceClaim) bool {
 			on := claim.Status.Allocation.NodeSelector
 			return on != nil && !Matches(n.Node, nil, nil, on)

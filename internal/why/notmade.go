@@ -25,7 +25,7 @@ const prepareFailed = "FailedPrepareDynamicResources"
 func (w Cluster) notMade(pod *corev1.Pod, reference *corev1.PodResourceClaim) Explanation {
 	report := Explanation{Namespace: pod.Namespace, Claim: reference.Name, Verdict: NotMade, Message: "kube-controller-manager has not created the claim", Notes: slices.Clone(w.Notes)}
 	c := Cause{Kind: CreationFailed, Claim: reference.Name, Message: "kube-controller-manager has not created the claim of the pod yet", Remedy: "check that kube-controller-manager runs"}
-	reported, prefix := false, "PodResourceClaim " + reference.Name + ": "
+	reported, prefix := false, "PodResourceClaim "+reference.Name+": "
 	for _, e := range w.Events {
 		if message, ok := strings.CutPrefix(e.Message, prefix); ok && about(e, pod, creationFailed) {
 			report.Message, reported = message, true

@@ -126,7 +126,7 @@ func (c *Client) Config(streams Streams) (*rest.Config, error) {
 		return nil, c.kubeconfigError(err)
 	}
 	config.QPS, config.Burst = clientQPS, clientBurst
-	config.WarningHandler = rest.NewWarningWriter(streams.Err, rest.WarningWriterOptions{Deduplicate: true})
+	config.WarningHandler = warnings{rest.NewWarningWriter(streams.Err, rest.WarningWriterOptions{Deduplicate: true})}
 	config.Dial = (&dialer{encrypted: encrypted(config)}).dial
 	tell := c.tellBusy(streams.Err)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return busy{next, tell} })
