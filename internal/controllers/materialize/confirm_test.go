@@ -8,7 +8,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
+	"github.com/dra-steward/dra-steward/internal/slicemerge"
 	"github.com/dra-steward/dra-steward/pkg/patch/record"
 )
 
@@ -42,13 +42,13 @@ func TestForgedRecords(t *testing.T) {
 	}
 	inForce := entry(record.Entry{Published: text("evil"), Written: text("own"), Patch: "p"})
 	previous := entry(record.Entry{Published: text("evil"), Previous: []record.PreviousValue{{Value: text("own")}}})
-	for name, mode := range map[string]materialize.Mode{"none": materialize.None, "materialize": materialize.Materialize, "restore": materialize.Restore} {
+	for name, mode := range map[string]slicemerge.Mode{"none": slicemerge.None, "materialize": slicemerge.Materialize, "restore": slicemerge.Restore} {
 		t.Run(name, func(t *testing.T) {
 			for _, forged := range []*resourceapi.ResourceSlice{withRack(t, "own", inForce), withRack(t, "evil", previous), withRack(t, "own", previous), withRack(t, "evil", inForce)} {
 				for _, old := range []*resourceapi.ResourceSlice{nil, record.With(forged, "")} {
-					pools := &materialize.PoolOriginals{}
-					m := materialize.NewMerger(mode, materialize.Patches{}, pools, nil, logr.Discard())
-					if mode == materialize.Materialize {
+					pools := &slicemerge.PoolOriginals{}
+					m := slicemerge.NewMerger(mode, slicemerge.Patches{}, pools, nil, logr.Discard())
+					if mode == slicemerge.Materialize {
 						m = merging(pools, rackPatch("p", "r1", "device.driver == 'other'"))
 					}
 					confirmed := m.Confirmed(t.Context(), forged, old, now)
@@ -71,7 +71,7 @@ func TestForgedRecords(t *testing.T) {
 // calls it twice for one write, and one that is known.
 func TestConfirmedRecords(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	pools := &materialize.PoolOriginals{}
+	pools := &slicemerge.PoolOriginals{}
 	first := merging(nil, rackPatch("p", "r1", ""))
 	driver := withRack(t, "own", nil)
 	once := first.Merge(t.Context(), driver, nil, now, accept).Slice
@@ -85,7 +85,7 @@ func TestConfirmedRecords(t *testing.T) {
 		t.Errorf("the record of an update is dropped: %s", rack(again))
 	}
 	pools.Learn(once, now)
-	none := materialize.NewMerger(materialize.None, materialize.Patches{}, pools, nil, logr.Discard())
+	none := slicemerge.NewMerger(slicemerge.None, slicemerge.Patches{}, pools, nil, logr.Discard())
 	if got := none.Confirmed(t.Context(), once, nil, now); got != once {
 		t.Error("a record that is known is dropped")
 	}
