@@ -211,7 +211,7 @@ func TestBadRequests(t *testing.T) {
 		{"null object", reviewOf(t, "v1", create("ResourceClaim", []byte(`null`))), 400, "the request has no object"},
 		{"object of another shape", reviewOf(t, "v1", create("ResourceClaim", []byte(`"text"`))), 400, "the object is no v1.ResourceClaim"},
 		{"field of another type", reviewOf(t, "v1", create("ResourceClaim", []byte(`{"spec": {"devices": {"requests": {}}}}`))), 400, "the object is no v1.ResourceClaim"},
-		{"garbage stored", reviewOf(t, "v1", update("ResourceClaim", []byte(`[]`), claim(17))), 400, "the stored object is no v1.ResourceClaim"},
+		{"garbage stored", reviewOf(t, "v1", update("ResourceClaim", []byte(`[]`), claim(17))), 422, "Too many: 17"},
 		{"unknown kind", kind("resource.k8s.io", "v1", "ResourceQuota", ""), 422, "has no rules for ResourceQuota.resource.k8s.io"},
 		{"other group", kind("apps", "v1", "ResourceClaim", ""), 422, "ResourceClaim.apps"},
 		{"old version", kind("resource.k8s.io", "v1beta1", "ResourceClaim", ""), 422, "resource.k8s.io/v1beta1"},

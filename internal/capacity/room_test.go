@@ -63,11 +63,11 @@ func TestRoom(t *testing.T) {
 		limit  placement.Kind
 	}{
 		{"pairs", 2, func(*capacity.Question) {}, "3 [{node-1 2} {node-2 1}]", placement.Taken},
-		{"cpu", 1, func(q *capacity.Question) { q.Cluster.Nodes[1] = large("node-1", "2") }, "5 [{node-1 2} {node-2 3}]", placement.Taken},
+		{"cpu", 1, func(q *capacity.Question) { q.Cluster.Nodes[1] = large("node-1", "2") }, "5 [{node-1 2} {node-2 3}]", placement.Resources},
 		{"node selector", 1, func(q *capacity.Question) {
 			q.Cluster.Nodes[0].Labels = map[string]string{"zone": "a"}
 			q.Pod.Spec.NodeSelector = map[string]string{"zone": "a"}
-		}, "3 [{node-2 3}]", placement.Taken},
+		}, "3 [{node-2 3}]", placement.NodeSelector},
 		{"no template", 1, func(q *capacity.Question) { q.Cluster.Templates = nil }, "0 []", placement.TemplateMissing},
 		{"held", 1, func(q *capacity.Question) {
 			q.Cluster.Claims = []*resourceapi.ResourceClaim{holder("team-b", "node-2", "gpu-0", "gpu-1")}

@@ -83,7 +83,8 @@ func TestEveryMetricIsListed(t *testing.T) {
 				short = function
 			}
 			if lower := strings.ToLower(short); strings.HasPrefix(lower, "new") && (strings.HasSuffix(short, "Metrics") || short == "NewDecisions") || strings.HasPrefix(lower, "registerexp") {
-				if name == "metrics.go" {
+				if name == "metrics.go" || name == "../manager/registrations.go" { // manager.RegisterMetrics is in metrics.go
+
 					listed[function] = true
 				} else {
 					called[function] = name

@@ -47,8 +47,6 @@ type Site struct {
 	// folder is where the configuration file lies; skipPaths are seen from there.
 	folder               string
 	skipPaths, skipRules []string
-	// classSeverity is true if the site sets the severity of class-exists.
-	classSeverity bool
 }
 
 // minor returns the minor of Kubernetes that the site is checked for.
@@ -232,8 +230,7 @@ func (s *Sites) site(c v1alpha1.StewardConfiguration) (*Site, error) {
 			return nil, field.Invalid(field.NewPath("lint", "skipPaths").Index(i), pattern, err.Error())
 		}
 	}
-	_, set := c.Rules[classExists]
-	return &Site{reviewer: reviewer, skipPaths: c.Lint.SkipPaths, skipRules: c.Lint.SkipRules, classSeverity: set}, nil
+	return &Site{reviewer: reviewer, skipPaths: c.Lint.SkipPaths, skipRules: c.Lint.SkipRules}, nil
 }
 
 // version is what "kubectl version" prints of a server.

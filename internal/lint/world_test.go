@@ -23,7 +23,7 @@ func TestWorld(t *testing.T) {
 		want  string
 	}{
 		"all there":              {map[string]string{"a/class.yaml": worldClass, "b/claim.yaml": strings.ReplaceAll(worldClaim, "CLASS", "card.example.com"), "pod.yaml": strings.ReplaceAll(worldPod, "TEMPLATE", "cards")}, ""},
-		"another class":          {map[string]string{"a.yaml": worldClass, "b.yaml": strings.ReplaceAll(worldClaim, "CLASS", "cart.example.com")}, `error: ResourceClaimTemplate lab/cards: spec.spec.devices.requests[a].exactly.deviceClassName: there is no DeviceClass "cart.example.com": did you mean card.example.com? [class-exists]`},
+		"another class":          {map[string]string{"a.yaml": worldClass, "b.yaml": strings.ReplaceAll(worldClaim, "CLASS", "cart.example.com")}, `warning: ResourceClaimTemplate lab/cards: spec.spec.devices.requests[a].exactly.deviceClassName: there is no DeviceClass "cart.example.com": did you mean card.example.com? [class-exists]`},
 		"no class":               {map[string]string{"b.yaml": strings.ReplaceAll(worldClaim, "CLASS", "cart.example.com")}, ""},
 		"another template":       {map[string]string{"b.yaml": strings.ReplaceAll(worldClaim, "CLASS", "x"), "pod.yaml": strings.ReplaceAll(worldPod, "TEMPLATE", "card")}, `error: StatefulSet lab/s: spec.template.spec.resourceClaims[0].resourceClaimTemplateName: there is no ResourceClaimTemplate "card" in the namespace lab: did you mean cards? [pod-claim-exists]`},
 		"no template":            {map[string]string{"pod.yaml": worldPod}, `warning: StatefulSet lab/s: spec.template.spec.resourceClaims[0].resourceClaimTemplateName: ResourceClaimTemplate "TEMPLATE" is not in the input`},
