@@ -48,7 +48,7 @@ func Listed() map[string]map[string]any {
 		"service.annotations":                         {"service": values{"annotations": values{"example.com/a": "b"}}},
 		"service.type":                                {"service": values{"type": "NodePort"}},
 		"service.ipFamilyPolicy":                      {"service": values{"ipFamilyPolicy": "PreferDualStack"}},
-		"service.ipFamilies":                          {"service": values{"ipFamilies": []any{"IPv6"}}},
+		"service.ipFamilies":                          {"service": values{"ipFamilies": []any{"IPv4"}}},
 		"networkPolicy.egress":                        {"networkPolicy": values{"enabled": true, "egress": []any{values{}}}},
 		"webhooks.annotations":                        {"webhooks": values{"annotations": values{"example.com/a": "b"}}},
 		"webhooks.objectSelector":                     {"webhooks": values{"objectSelector": values{"matchLabels": values{"a": "b"}}}},
