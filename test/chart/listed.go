@@ -12,7 +12,7 @@ func perComponent() map[string]any {
 		"resources":    values{"limits": values{"memory": "1234Mi"}}, "extraArgs": []any{"--extra"},
 		"extraEnv": []any{values{"name": "A", "value": "b"}}, "extraVolumes": extraVolumes(), "extraVolumeMounts": extraVolumeMounts(),
 		"topologySpreadConstraints": []any{values{"maxSkew": 3, "topologyKey": "a", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": values{}}},
-		"ports":                     values{"health": 1081}, "hostNetwork": true, "dnsPolicy": "Default", "revisionHistoryLimit": 3,
+		"ports":                     values{"health": 1081}, "hostNetwork": true, "dnsPolicy": "Default", "revisionHistoryLimit": 0,
 		"podSecurityContext": values{"runAsUser": 1234}, "securityContext": values{"runAsUser": 1234},
 		"livenessProbe": values{"periodSeconds": 11}, "readinessProbe": values{"periodSeconds": 11},
 	}
@@ -48,7 +48,7 @@ func Listed() map[string]map[string]any {
 		"service.annotations":                         {"service": values{"annotations": values{"example.com/a": "b"}}},
 		"service.type":                                {"service": values{"type": "NodePort"}},
 		"service.ipFamilyPolicy":                      {"service": values{"ipFamilyPolicy": "PreferDualStack"}},
-		"service.ipFamilies":                          {"service": values{"ipFamilies": []any{"IPv6"}}},
+		"service.ipFamilies":                          {"service": values{"ipFamilies": []any{"IPv4"}}},
 		"networkPolicy.egress":                        {"networkPolicy": values{"enabled": true, "egress": []any{values{}}}},
 		"webhooks.annotations":                        {"webhooks": values{"annotations": values{"example.com/a": "b"}}},
 		"webhooks.objectSelector":                     {"webhooks": values{"objectSelector": values{"matchLabels": values{"a": "b"}}}},

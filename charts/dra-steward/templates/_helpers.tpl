@@ -472,10 +472,10 @@ securityContext:
 {{- end }}
 {{- end -}}
 
-{{- /* What Deployments have in common. */ -}}
+{{- /* What Deployments and DaemonSets have in common. */ -}}
 {{- define "dra-steward.workload" -}}
-{{- with .revisionHistoryLimit }}
-revisionHistoryLimit: {{ . }}
+{{- if not (kindIs "invalid" .revisionHistoryLimit) }}
+revisionHistoryLimit: {{ .revisionHistoryLimit }}
 {{- end }}
 {{- with .strategy }}
 strategy:

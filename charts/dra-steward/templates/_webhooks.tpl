@@ -17,7 +17,7 @@ sideEffects: None
 matchPolicy: Equivalent
 {{- end -}}
 
-{{- /* cert-manager writes the authority of this certificate into caBundle. The annotations of the site come last. */ -}}
+{{- /* cert-manager writes the authority of this certificate into caBundle; the site cannot change that annotation. */ -}}
 {{- define "dra-steward.injectAuthority" -}}
 {{- $annotations := dict -}}
 {{- if eq .Values.certificates.mode "certManager" -}}
