@@ -64,7 +64,7 @@ func (q Question) Room(ctx context.Context) (Room, error) {
 	if err != nil {
 		return Room{}, err
 	}
-	r := Room{Notes: slices.Clone(q.Cluster.Notes), Nodes: []NodeRoom{}}
+	r := Room{Notes: slices.Clone(q.Cluster.Notes)}
 	if q.Pod.Spec.SchedulingGroup != nil {
 		r.Notes = append(r.Notes, "the pods of a PodGroup are counted one by one")
 	}
@@ -81,11 +81,7 @@ func (q Question) Room(ctx context.Context) (Room, error) {
 	if err != nil {
 		return r, err
 	}
-	for _, node := range f.nodes {
-		if n := found.byNode[node]; n > 0 {
-			r.Nodes = append(r.Nodes, NodeRoom{Node: node, Pods: n})
-		}
-	}
+	r.Nodes = f.rooms(found)
 	r.Least, r.Most, r.Orders, r.Bounded, r.Slow = found.pods, found.pods, 1, found.pods >= MaxPods, found.slow
 	switch {
 	case r.Bounded:
@@ -359,4 +355,15 @@ func textOf(r placement.Result) string {
 		}
 	}
 	return r.Node + " " + strings.Join(slices.Sorted(maps.Keys(devices)), ",")
+}
+
+// rooms are the nodes that have room.
+func (f *filler) rooms(of filled) []NodeRoom {
+	rooms := []NodeRoom{}
+	for _, node := range f.nodes {
+		if n := of.byNode[node]; n > 0 {
+			rooms = append(rooms, NodeRoom{Node: node, Pods: n})
+		}
+	}
+	return rooms
 }

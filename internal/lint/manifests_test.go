@@ -27,6 +27,10 @@ that no release has, or had at the time.
 | --- | --- | --- |
 `
 
+// beside are the rules that compare a document with others of the input. The folders of the corpus have documents that are
+// never in one cluster. Drivers of networks set up pods whose containers use no claim.
+var beside = []string{"class-exists", "class-extended-resource-unique", "pod-claim-unused", "pool-counter-reference", "pool-slice-count", "selector-devices"}
+
 // changesToSend are the changes that make a manifest right, by rule.
 var changesToSend = map[string]string{
 	"attribute-value":      "Name the feature gate DRAListTypeAttributes next to the example: without it the API server drops the lists.",
@@ -35,6 +39,9 @@ var changesToSend = map[string]string{
 	"constraint-attribute": "Write the domain, too: `matchAttribute: gpu.example.com/numa`.",
 	"deprecated-version":   "Write `apiVersion: resource.k8s.io/v1`. From v1beta1, move what a request asks for below `exactly`, and what a device has below `basic` one level higher.",
 	"field-dropped":        "Name the feature gate in the page of the example. Remove a status: the API server does not keep it when it creates the object.",
+	"parameters-field":     "Write the field that the driver reads, which the finding lists.",
+	"parameters-value":     "Write what the driver reads: a neighbor of dranet has a `destination`.",
+	"pod-claim-exists":     "Put the pod into the namespace of its template.",
 	"metadata-name":        "Add metadata.name.",
 	"metadata-owners":      "Remove ownerReferences: the owner's uid differs in each cluster, and a controller writes it.",
 	"request-form":         "Move deviceClassName, selectors and count of the request below `exactly`.",
@@ -81,6 +88,9 @@ func reportsOf(t *testing.T, folder string) (all []Diagnostic) {
 			t.Fatal(result.Err)
 		}
 		for _, r := range result.Reports {
+			if slices.Contains(beside, r.Rule) {
+				continue
+			}
 			if changesToSend[r.Rule] == "" {
 				t.Errorf("%s:%d: no change for %s: add it to changesToSend", r.File, r.Line, r.Rule)
 			}

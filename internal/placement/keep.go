@@ -181,7 +181,8 @@ func KeepVolumes(all []corev1.Volume) (kept []corev1.Volume) {
 	for _, v := range all {
 		switch {
 		case v.PersistentVolumeClaim != nil || restricted(&v):
-			kept = append(kept, v)
+			kept = append(kept, corev1.Volume{Name: v.Name, VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: v.PersistentVolumeClaim,
+				GCEPersistentDisk: v.GCEPersistentDisk, AWSElasticBlockStore: v.AWSElasticBlockStore, RBD: v.RBD, ISCSI: v.ISCSI}})
 		case v.Ephemeral != nil:
 			kept = append(kept, corev1.Volume{Name: v.Name, VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}})
 		case v.CSI != nil:

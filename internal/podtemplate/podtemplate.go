@@ -151,7 +151,7 @@ func (c *checker) pod(p pod, path string) {
 	for i, claim := range p.ResourceClaims {
 		if !used[claim.Name] {
 			c.warn(Unused, fmt.Sprintf("%s.resourceClaims[%d]", path, i),
-				"no container uses the claim %q, so its devices are allocated and no container gets them: add {name: %s} to resources.claims of a container", claim.Name, claim.Name)
+				"no container uses the claim %q, so its devices are allocated and no container gets them, unless the driver sets up the whole pod: add {name: %s} to resources.claims of a container", claim.Name, claim.Name)
 		}
 	}
 }

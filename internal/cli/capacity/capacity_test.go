@@ -174,7 +174,7 @@ func TestFitFlags(t *testing.T) {
 		{"--replicas 6", "5 pods fit; 6 replicas do not fit\n", true},
 		{"--without-taints", "6 pods fit\n", false},
 		{"--if-drained gpu.example.com/node-2", "3 pods fit\n", false},
-		{"-o jsonpath={.least}/{.exact}/{.limit.kind}", "5/true/Taken", false},
+		{"-o jsonpath={.least}/{.exact}/{.limit.kind}", "5/true/Unschedulable", false},
 		{"-o jsonpath={.featureGates.source}", "the defaults of Kubernetes 1.37", false},
 	} {
 		got, err := run(t, template, append([]string{"fit", "-f", "-"}, strings.Fields(tt.args)...)...)

@@ -97,8 +97,8 @@ func TestWhyPartial(t *testing.T) {
 	for want, cause := range map[string]why.Cause{
 		"pod team-a/p: m\n  to change it, r: c\n":                           {Kind: why.DevicesTaken, Message: "m", Remedy: "r", Command: "c", Sufficient: true},
 		"pod team-a/p: m\n  no single change suffices; one of them: r: c\n": {Kind: why.DevicesTaken, Message: "m", Remedy: "r", Command: "c"},
-		"pod team-a/p: m\\u000ax\n  to change it, r\n":                          {Kind: why.QuotaExceeded, Message: "m\nx", Remedy: "r"},
-		"pod team-a/p: m2\n":                                                {Kind: why.Combination, Message: "m2"},
+		"pod team-a/p: m\\u000ax\n  to change it, r\n":                      {Kind: why.QuotaExceeded, Message: "m\nx", Remedy: "r"},
+		"pod team-a/p: m2\n": {Kind: why.Combination, Message: "m2"},
 	} {
 		var text bytes.Buffer
 		writeCause(&text, "pod team-a/p", why.Answer{Cause: &cause})
