@@ -39,6 +39,9 @@ func lintJSON(t testing.TB, args ...string) []finding {
 	return findings
 }
 
+// refusedByDriver is a document of dranet that the API server accepts and the driver refuses: a neighbor has no ipAddress.
+const refusedByDriver = "../../../shared/corpus/dranet/from-docs/site__content__docs__user__interface-configuration--block1.yaml#1"
+
 // TestLintCorpus holds lint against what Kubernetes 1.37 says of the same public
 // manifests: nothing that it accepts is an error, and what it cannot read, or would
 // lose a field of, is one.
@@ -62,7 +65,7 @@ func TestLintCorpus(t *testing.T) {
 	for document, verdict := range verdicts(t, folder) {
 		message, wrong := errors[document]
 		switch {
-		case verdict == "valid" && wrong:
+		case verdict == "valid" && wrong && document != refusedByDriver:
 			t.Errorf("%s: the API server accepts it, lint says %s", document, message)
 		case (verdict == "decode-failed" || strings.HasPrefix(verdict, "strict")) && !wrong:
 			t.Errorf("%s: %s for the API server, lint says nothing", document, verdict)

@@ -24,11 +24,12 @@ type Templates struct {
 	log     logr.Logger
 	reading singleflight.Group
 	read    *utilcache.LRUExpireCache
+	timeout time.Duration
 }
 
 // NewTemplates returns those of a cluster.
 func NewTemplates(client kubernetes.Interface, log logr.Logger) *Templates {
-	return &Templates{client: client, log: log, read: utilcache.NewLRUExpireCache(readsKept)}
+	return &Templates{client: client, log: log, read: utilcache.NewLRUExpireCache(readsKept), timeout: readTimeout}
 }
 
 // Oldest returns when the oldest template of a namespace was created whose claims have
@@ -55,7 +56,7 @@ func (t *Templates) Oldest(namespace string, spec *resourceapi.ResourceClaimSpec
 
 // oldest reads the templates of a namespace; zero if there is none or they cannot be read.
 func (t *Templates) oldest(namespace string, spec *resourceapi.ResourceClaimSpec) (oldest time.Time) {
-	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), t.timeout)
 	defer cancel()
 	options := metav1.ListOptions{Limit: templatesPage}
 	for {

@@ -163,7 +163,7 @@ func letters(word string) int { return max(2, len(word)/4) }
 // suggestions is how many names an error suggests at most.
 const suggestions = 3
 
-// DidYouMean ends an error about a word that is none of the names: with those that are like it, or else that have a
+// DidYouMean ends an error about a word that is not a name: with those that are like it, or else that have a
 // part of it between - and /, the nearest first. It is "" if there are none.
 func DidYouMean(word string, names []string) string {
 	parts := strings.FieldsFunc(strings.ToLower(word), func(r rune) bool { return r == '-' || r == '/' })

@@ -89,7 +89,7 @@ func amount(check func(resource.Quantity, error) error) func(any) error {
 	return func(value any) error { return errors.Join(text(parsed)(value), number(parsed)(value)) }
 }
 
-// family says whether an address, with or without the length of a prefix, is of IPv4. A text that is no address is of both.
+// family is true if an address, with or without the length of a prefix, is of IPv4. A text that is no address is of both.
 func family(v4 bool) func(string) error {
 	return func(s string) error {
 		address, _, _ := strings.Cut(s, "/")

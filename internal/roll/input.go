@@ -75,7 +75,7 @@ type Pod struct {
 	Node            string
 	UID             types.UID
 	Ready, Deleting bool
-	// ReadySince is since when it is ready, Restarts how often its containers have restarted.
+	// ReadySince is the time at which it became ready, Restarts how often its containers have restarted.
 	ReadySince time.Time
 	Restarts   int32
 	// Message is why it is not ready.

@@ -56,7 +56,7 @@ func (q *question) failingClass(ctx context.Context, r asked, broken []place) hy
 	return h
 }
 
-// failure says what a selector does on a device, and the remedy. What is not evaluated to the end is not known to fail.
+// failure describes how a selector fails on a device, and the remedy. What is not evaluated to the end is not known to fail.
 func (q *question) failure(ctx context.Context, what string, s resourceapi.DeviceSelector, broken []place, message string) (text, remedy string) {
 	unknown := false
 	if s.CEL != nil {

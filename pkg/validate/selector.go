@@ -483,7 +483,7 @@ func (s *search) matchesNothing(found field.ErrorList) bool {
 }
 
 // awaited reports whether the class is for drivers, as device.driver says in its selectors, none of which has published a
-// slice yet: classes and claims come before their driver has run, and nobody has made a mistake.
+// slice yet: classes and claims come before their driver has run, so this is no mistake.
 func (s *search) awaited() bool {
 	var expressions strings.Builder
 	for _, selector := range s.class.Spec.Selectors {

@@ -179,7 +179,7 @@ func (r *releaseInfo) ask(ctx context.Context, client kubernetes.Interface, pods
 // podNetworks is the annotation of a webhook whose port a NetworkPolicy keeps pods from.
 const podNetworks = "dra-steward.io/pod-networks"
 
-// noteCallers says who may ask the webhook, if that is more than the API server.
+// noteCallers adds a note if more than the API server may ask the webhook.
 func (r *releaseInfo) noteCallers(open, reached bool) {
 	switch {
 	case open && reached:
