@@ -2,6 +2,7 @@ package webhook_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -203,7 +205,36 @@ func allWritten(t *testing.T) (all []written) {
 			}
 		}
 	}
-	return append(all, parameterExamples(t)...)
+	return slices.Concat(all, parameterExamples(t), policyExamples(t))
+}
+
+// policyExamples are claims and templates with what policies of the library look at, one each.
+func policyExamples(t *testing.T) (all []written) {
+	t.Helper()
+	for name, text := range map[string]string{
+		"any key":         `{"deviceClassName": "gpu", "tolerations": [{"operator": "Exists"}]}`,
+		"any effect":      `{"deviceClassName": "gpu", "tolerations": [{"key": "example.com/health", "operator": "Exists"}]}`,
+		"forever":         `{"deviceClassName": "gpu", "tolerations": [{"key": "example.com/health", "operator": "Exists", "effect": "NoExecute"}]}`,
+		"a reserved key":  `{"deviceClassName": "gpu", "tolerations": [{"key": "dra-steward.io/drain", "operator": "Exists", "effect": "NoSchedule"}]}`,
+		"an empty key":    `{"deviceClassName": "gpu", "tolerations": [{"key": "", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}]}`,
+		"admin access":    `{"deviceClassName": "gpu", "adminAccess": true, "allocationMode": "All"}`,
+		"all devices":     `{"deviceClassName": "gpu", "allocationMode": "All"}`,
+		"many devices":    `{"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 31}`,
+		"a long time":     `{"deviceClassName": "gpu", "tolerations": [{"key": "example.com/health", "operator": "Equal", "value": "bad", "effect": "NoExecute", "tolerationSeconds": 9000000}]}`,
+		"what is allowed": `{"deviceClassName": "gpu", "tolerations": [{"key": "example.com/health", "operator": "Equal", "value": "slow", "effect": "NoSchedule"}]}`,
+	} {
+		var request map[string]any
+		if err := json.Unmarshal([]byte(text), &request); err != nil {
+			t.Fatal(name, err)
+		}
+		spec := map[string]any{"devices": map[string]any{"requests": []any{map[string]any{"name": "gpu", "exactly": request}}}}
+		metadata := map[string]any{"name": "training", "namespace": "team-a"}
+		all = append(all,
+			written{from: name, kind: "ResourceClaim", object: map[string]any{"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": metadata, "spec": spec}},
+			written{from: name, kind: "ResourceClaimTemplate", object: map[string]any{"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": metadata, "spec": map[string]any{"spec": spec}}})
+	}
+	slices.SortFunc(all, func(a, b written) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.kind, b.kind)) })
+	return all
 }
 
 // parameterExamples are the changes of a driver's parameters that the tests of its schema make, in claims.
@@ -309,7 +340,7 @@ func TestUnreadableAdmitsNothing(t *testing.T) {
 	server := start(t, enforcing(t), func(s *webhook.Server) { s.Bounds.Timeout = time.Minute }) // a busy machine is no verdict
 	ask := func(e written, text []byte) *admissionv1.AdmissionResponse {
 		request := reviewOf(t, "v1", e.write(t, text))
-		for {
+		for begin := time.Now(); ; t.Logf("%s: no verdict after %s: %.2000s", e.from, time.Since(begin), text) {
 			response, err := server.client.Post("https://"+server.address+"/validate", "application/json", bytes.NewReader(request))
 			if err != nil {
 				t.Logf("asks again: %v", err) // so is one that gets no answer within 20 s
@@ -337,6 +368,9 @@ func TestUnreadableAdmitsNothing(t *testing.T) {
 		t.Fatalf("%d examples are denied, %d admitted", len(verdicts[false]), len(verdicts[true]))
 	}
 	random := uint64(time.Now().UnixNano())
+	if given, err := strconv.ParseUint(os.Getenv("DRA_STEWARD_SEED"), 10, 64); err == nil {
+		random = given
+	}
 	t.Logf("seed %d; %d examples are denied, %d admitted; %d objects of each", random, len(verdicts[false]), len(verdicts[true]), cases())
 	for i := range cases() {
 		if i%1_000 == 999 {
