@@ -97,7 +97,7 @@ type DeviceRollSpec struct {
 	// driver. They are found once, when the roll begins.
 	// +optional
 	Nodes *RollNodes `json:"nodes,omitempty"`
-	// AtATime is how many nodes are in work at a time. Defaults to 1.
+	// AtATime is the maximum number of nodes processed at a time. Defaults to 1.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=32

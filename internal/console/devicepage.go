@@ -121,7 +121,7 @@ func heldBy(f *fleet.Fleet, ids []usage.DeviceID, requests []string) (all []held
 }
 
 // tooLong is the text of a prediction that has not ended in time.
-func tooLong() string { return fmt.Sprintf("takes longer than %s: run the command", predictTime) }
+func tooLong() string { return fmt.Sprintf("not finished within %s; run the command:", predictTime) }
 
 // maxEvents is how many events of its history a page of a device shows.
 const maxEvents = 64

@@ -56,11 +56,11 @@ func (q *question) withoutTaints(r asked, places []place) (message, remedy, comm
 			tolerations = append(tolerations, resourceapi.DeviceToleration{Key: taint.Key, Operator: resourceapi.DeviceTolerationOpExists, Effect: taint.Effect})
 		}
 	}
-	message = places[0].String() + " is"
+	message = places[0].String()
 	if len(places) > 1 {
-		message = plural.Of(len(places), "device") + " are"
+		message = plural.Of(len(places), "device")
 	}
-	message += " suitable without taint " + list(unique(names), 3)
+	message += " would fit, but the claim does not tolerate taint " + list(unique(names), 3)
 	commands, remedies = unique(commands), unique(remedies)
 	switch {
 	case tolerations != nil && q.origin.resource == podResource:

@@ -168,7 +168,7 @@ func (q *question) available(r asked, slice *resourceapi.ResourceSlice, device *
 		return Tainted, message
 	}
 	if holder := q.holders[idOf(slice, device)]; holder != nil && !r.admin {
-		return Taken, fmt.Sprintf("claim %s/%s has it, used by %s", holder.Namespace, holder.Name, consumers(holder))
+		return Taken, fmt.Sprintf("held by claim %s/%s (%s)", holder.Namespace, holder.Name, consumers(holder))
 	}
 	if pool.Slices != pool.Total {
 		return Fits, fmt.Sprintf("suitable, although only %[2]d of %[1]d slices of its pool are published: kube-scheduler before 1.35 does not wait for them", pool.Total, pool.Slices)

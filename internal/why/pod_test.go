@@ -179,7 +179,7 @@ func TestPodCauses(t *testing.T) {
 			pod.Spec.Containers[0].Resources.Requests = one
 			w.Nodes[0].Status.Allocatable = one
 		}, kind: NotTried},
-		"extended, of a device plugin and of a driver": {change: mixed(nil, "n2"), kind: TaintNotTolerated, message: "gpu-0 on n2 is suitable without taint example.com/sick:NoSchedule",
+		"extended, of a device plugin and of a driver": {change: mixed(nil, "n2"), kind: TaintNotTolerated, message: "gpu-0 on n2 would fit, but the claim does not tolerate taint example.com/sick:NoSchedule",
 			others: []Kind{NodeResources}},
 		"extended, of a device plugin and of a driver that has a device left": {change: func(pod *corev1.Pod, w *Cluster) {
 			mixed(nil, "n2")(pod, w)
@@ -194,7 +194,7 @@ func TestPodCauses(t *testing.T) {
 		"extended, of a device plugin, and another of a driver on its node": {change: func(pod *corev1.Pod, w *Cluster) {
 			mixed(nil, "n1")(pod, w)
 			pod.Spec.Containers[0].Resources.Requests["deviceclass.resource.kubernetes.io/gpu"] = resource.MustParse("1")
-		}, kind: TaintNotTolerated, message: "gpu-0 on n1 is suitable without taint example.com/sick:NoSchedule"},
+		}, kind: TaintNotTolerated, message: "gpu-0 on n1 would fit, but the claim does not tolerate taint example.com/sick:NoSchedule"},
 		"extended, of a device plugin and of a driver on the same node": {change: mixed(nil, "n1"), kind: NodeResources, message: "no node with them has 1 example.com/gpu left"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -288,7 +288,7 @@ func TestMessages(t *testing.T) {
 	}
 	want := []string{
 		"taint gpu.example.com/hot=very:NoExecute of driver/gpu.example.com is not tolerated",
-		"claim team-b/other has it, used by pod p0, pod p1, pod p2, 2 others",
+		"held by claim team-b/other (pod p0, pod p1, pod p2, 2 others)",
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) || len(r.Notes) != 2 || r.Requests[0].Message != "needs 1 device; none is suitable" {
 		t.Errorf("%q, notes %q, %s", got, r.Notes, r.Requests[0].Message)

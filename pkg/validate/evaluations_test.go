@@ -69,12 +69,12 @@ func TestSelectorDevices(t *testing.T) {
 		want             string
 	}{
 		{"matches some", number + " > 97", small, ""},
-		{"matches none", number + " > 100", small, "match none of the 200 devices of the class gpu"},
+		{"matches none", number + " > 100", small, "the selectors match none of the 200 devices of the class gpu"},
 		{"fails", `device.attributes["gpu.example.com"].size > 1`, small, "fails on 200 of 200 devices, first on gpu.example.com/node-0000/gpu-0: no such key: size"},
 		{"fails on some", number + ` == 5 && device.attributes["gpu.example.com"].size > 1`, small, "fails on 2 of 200 devices"},
 		{"does not compile", "what(", small, ""},
 		{"needle in a haystack", number + " == 99 && device.driver != ''", large, ""},
-		{"not in a haystack", number + " == 100", large, "match none of the 5000 devices"},
+		{"not in a haystack", number + " == 100", large, "the selectors match none of the 5000 devices"},
 		{"fails in a sample", `device.attributes["gpu.example.com"].size > 1`, large, "fails on 5000 of 5000 devices"},
 		{"fails where a sample looks", number + ` == 3 || device.attributes["gpu.example.com"].size > 1`, large, "devices (a sample: 5000 exist)"},
 		{"of a class that is not there", "true", &Objects{}, ""},
@@ -139,7 +139,7 @@ func TestEvaluationsBound(t *testing.T) {
 	if len(errs) == 0 || !strings.Contains(errs[0].Error(), "(not fully evaluated: 5100 exist)") {
 		t.Fatalf("got %v", errs)
 	}
-	if errs = live(asking(number+" == 100"), c); len(errs) != 1 || !strings.Contains(errs[0].Error(), "match none of the 5100 devices of the class gpu") ||
+	if errs = live(asking(number+" == 100"), c); len(errs) != 1 || !strings.Contains(errs[0].Error(), "the selectors match none of the 5100 devices of the class gpu") ||
 		strings.Contains(errs[0].Error(), "not fully") {
 		t.Errorf("the second time: %v", errs)
 	}

@@ -361,7 +361,7 @@ func classSelectorDevices(class *resourceapi.DeviceClass, c Pass) field.ErrorLis
 	switch {
 	case s.members == 0 && s.looked > 0 && len(errs) == 0 && s.awaited():
 	case s.members == 0 && s.looked > 0 && len(errs) == 0:
-		errs = append(errs, field.Invalid(list, field.OmitValueType{}, fmt.Sprintf("match none of %d devices%s", s.looked, s.rest())))
+		errs = append(errs, field.Invalid(list, field.OmitValueType{}, fmt.Sprintf("the selectors match none of the %d devices%s", s.looked, s.rest())))
 	case effort.over && len(errs) == 0:
 		errs = append(errs, field.Invalid(list, field.OmitValueType{}, "not fully evaluated on the existing devices"))
 	}
@@ -472,7 +472,7 @@ func (s *search) findings(at *field.Path) field.ErrorList {
 			"none of %d devices belongs to the class%s", s.looked, s.rest())))
 	default:
 		errs = append(errs, field.Invalid(at.Child("selectors"), field.OmitValueType{}, fmt.Sprintf(
-			"match none of the %d devices of the class %s%s", s.members, s.class.Name, s.rest())))
+			"the selectors match none of the %d devices of the class %s%s", s.members, s.class.Name, s.rest())))
 	}
 	return errs
 }

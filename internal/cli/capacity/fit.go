@@ -194,7 +194,7 @@ func (o *fitOptions) write(out io.Writer, r fitReport) error {
 		}
 	}
 	if r.Limit != nil {
-		printable.Printf(out, "the next does not fit: %s\n", r.Limit.Message)
+		printable.Printf(out, "no room for another pod: %s\n", r.Limit.Message)
 	}
 	if len(r.Slow) > 0 {
 		printable.Printf(out, "not searched to the end: %s\n", plural.List(r.Slow, maxNamed, len(r.Slow)))

@@ -61,7 +61,7 @@ func writeCause(out io.Writer, subject string, answer why.Answer) {
 		return
 	}
 	printable.Printf(out, "%s: %s\n", subject, answer.Cause.Message)
-	begin := "to change it,"
+	begin := "to fix it:"
 	if answer.Cause.Partial() {
 		begin = "no single change suffices; one of them:"
 	}

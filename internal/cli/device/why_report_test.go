@@ -37,7 +37,7 @@ func TestWhyLarge(t *testing.T) {
 			t.Fatal(err)
 		}
 		lines := strings.Split(strings.TrimSpace(text.String()), "\n")
-		if len(lines) > 25 || !strings.Contains(lines[0], "is suitable without taint example.com/t") || strings.Count(text.String(), "ClassSelector") != 1 {
+		if len(lines) > 25 || !strings.Contains(lines[0], "would fit, but the claim does not tolerate taint example.com/t") || strings.Count(text.String(), "ClassSelector") != 1 {
 			t.Errorf("%d lines:\n%s", len(lines), text.String())
 		}
 		if got := len(answer.Claims[0].Requests[0].Devices); got != 8*nodes || strings.Count(wide.String(), "\n") < got {
@@ -95,9 +95,9 @@ func fleet(nodes, devices int) (why.Cluster, *resourceapi.ResourceClaim) {
 // TestWhyPartial: a remedy that is not enough is not presented as one.
 func TestWhyPartial(t *testing.T) {
 	for want, cause := range map[string]why.Cause{
-		"pod team-a/p: m\n  to change it, r: c\n":                           {Kind: why.DevicesTaken, Message: "m", Remedy: "r", Command: "c", Sufficient: true},
+		"pod team-a/p: m\n  to fix it: r: c\n":                           {Kind: why.DevicesTaken, Message: "m", Remedy: "r", Command: "c", Sufficient: true},
 		"pod team-a/p: m\n  no single change suffices; one of them: r: c\n": {Kind: why.DevicesTaken, Message: "m", Remedy: "r", Command: "c"},
-		"pod team-a/p: m\\u000ax\n  to change it, r\n":                      {Kind: why.QuotaExceeded, Message: "m\nx", Remedy: "r"},
+		"pod team-a/p: m\\u000ax\n  to fix it: r\n":                      {Kind: why.QuotaExceeded, Message: "m\nx", Remedy: "r"},
 		"pod team-a/p: m2\n": {Kind: why.Combination, Message: "m2"},
 	} {
 		var text bytes.Buffer

@@ -75,7 +75,7 @@ func AuditCommand(streams cmdutil.Streams) *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&o.config, "config", "", "configuration file of the webhook, with the present modes")
+	f.StringVar(&o.config, "config", "", "configuration file of the webhook, with the current modes")
 	f.StringArrayVar(&o.policies, "policies", nil, "folder or OPA bundle with policies in addition to the library (repeatable)")
 	f.StringArrayVar(&o.raise, "raise", nil, "raise only this policy or rule, even if it is off (repeatable; default: all that are not off)")
 	f.StringVarP(&o.namespace, "namespace", "n", "", "check only objects in this namespace")

@@ -47,7 +47,7 @@ in the namespace of the release list for configmaps and get for pods/proxy; with
 watch for each of them. A note lists missing permissions, except for pods and stored objects, where they
 are an error.
 
-Exit codes: 0 no step refuses or evicts more than the present mode, 1 a step does, 2 the
+Exit codes: 0 no step refuses or evicts more than the current mode, 1 a step does, 2 the
 command failed.`
 
 // reportOptions are the flags of report.

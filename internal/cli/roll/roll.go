@@ -121,7 +121,7 @@ func (o *options) addFlags(c *cobra.Command) {
 	f.StringVar(&o.name, "name", "", "name of the roll (default: derived from driver, pods and nodes, so that the same command finds it)")
 	f.StringSliceVar(&o.nodes, "nodes", nil, "only these nodes (repeatable, or separated by commas)")
 	f.StringVarP(&o.nodeLabels, "node-selector", "l", "", "only nodes with these labels, such as rack=r7")
-	f.Int32Var(&o.atATime, "at-a-time", 1, "maximum number of nodes in work at a time (1 to 32)")
+	f.Int32Var(&o.atATime, "at-a-time", 1, "maximum number of nodes processed at a time (1 to 32)")
 	f.StringVar(&o.perLabel, "per-label", "", "count --at-a-time for each value of this label of nodes, such as topology.kubernetes.io/zone")
 	f.Int32Var(&o.canary, "canary", 0, "wait for --continue after this number of nodes")
 	f.StringVar(&o.proof.Namespace, "proof-namespace", "", "namespace of a pod with one device that must succeed on each node")
@@ -157,12 +157,12 @@ func (o *options) addSteering(c *cobra.Command) {
 	f.StringVarP(&o.output, "output", "o", "text", "with --list: output format: "+strings.Join(cmdutil.OutputFormats(listFormats()...), ", "))
 	f.BoolVar(&o.noHeaders, "no-headers", false, "with --list: leave out the headers of the columns")
 	cmdutil.Complete(c, "output", cmdutil.OutputFormats(listFormats()...))
-	f.BoolVar(&o.proceed, "continue", false, "try the nodes again that have failed, or go on after the canary")
+	f.BoolVar(&o.proceed, "continue", false, "try the nodes again that have failed, or continue after the canary")
 	c.ValidArgsFunction = o.complete
 	f.StringArrayVar(&o.skip, "skip", nil, "leave this node out and take its cordon back (repeatable)")
 	f.BoolVar(&o.pause, "pause", false, "begin no further node and evict no further pods")
 	f.BoolVar(&o.resume, "resume", false, "undo --pause and --undo")
-	f.BoolVar(&o.undo, "undo", false, "take back all cordons of the roll, and begin no further node")
+	f.BoolVar(&o.undo, "undo", false, "remove all cordons of the roll, and begin no further node")
 	f.BoolVar(&o.remove, "delete", false, "delete the roll; the controller takes its cordons back")
 	c.MarkFlagsMutuallyExclusive("list", "continue", "skip", "pause", "resume", "undo", "delete", "dry-run")
 }

@@ -47,7 +47,11 @@ func (u *uninstall) restoreSlices(ctx context.Context) error {
 		}
 		return err
 	}
-	u.say("%s to remove from ResourceSlices; drivers can publish %d more", plural.Of(n.InForce, "patched value"), n.Waiting)
+	more := "no driver can publish more"
+	if n.Waiting > 0 {
+		more = fmt.Sprintf("drivers can publish %d more", n.Waiting)
+	}
+	u.say("%s to remove from ResourceSlices; %s", plural.Of(n.InForce, "patched value"), more)
 	if u.dryRun != "" {
 		return nil
 	}

@@ -97,7 +97,11 @@ func waiting(answer placement.Answer) (lines []string) {
 	if len(answer.Waiting) == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("%s already; after the change %d of them have a place", subject(len(answer.Waiting), "pod", "wait"), landed)}
+	fit := "none fits"
+	if landed > 0 {
+		fit = fmt.Sprintf("%d of them fit", landed)
+	}
+	return []string{fmt.Sprintf("%s pending before; %s after the change", plural.Of(len(answer.Waiting), "pod"), fit)}
 }
 
 // summary is the last line.

@@ -46,7 +46,7 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 		success: prometheus.NewDesc("dra_steward_capacity_last_success_timestamp_seconds",
 			"When the devices were counted last; the other capacity metrics are of that time. They are counted once a minute.", nil, nil),
 		duration: prometheus.NewDesc("dra_steward_capacity_duration_seconds",
-			"How long that took. Counting uses at most a twentieth of the time of one core.", nil, nil),
+			"Duration of the last count of devices. Counting uses at most a twentieth of the time of one core.", nil, nil),
 	}
 	return m, registerer.Register(m)
 }

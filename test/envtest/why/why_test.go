@@ -138,7 +138,7 @@ func TestWhy(t *testing.T) {
 		{"no-model", "gpu", model + `"H100"`, nil, "cannot allocate all claims", "RequestSelector", "selector 0 is false: " + model + `"H100"`},
 		{"no-attribute", "gpu", `device.attributes["gpu.example.com"].missing == "x"`, nil, "no such key: missing", "RequestSelectorError", "no such key: missing"},
 		{"tainted", "gpu", model + `"tainted"`, nil, "cannot allocate all claims", "Tainted", "taint gpu.example.com/hot:NoSchedule of driver/gpu.example.com is not tolerated"},
-		{"taken", "gpu", model + `"single"`, nil, "cannot allocate all claims", "Taken", "claim team-b/holder has it, used by pod holder"},
+		{"taken", "gpu", model + `"single"`, nil, "cannot allocate all claims", "Taken", "held by claim team-b/holder (pod holder)"},
 		{"incomplete", "gpu", model + `"half"`, nil, "cannot allocate all claims", "PoolIncomplete", "pool incomplete: 1 of 2 slices published"},
 		{"count", "gpu", model + `"pair"`, func(r *resourceapi.ExactDeviceRequest, _ *corev1.Pod) { r.Count = 2 }, "cannot allocate all claims", "", "request gpu asks for 2 devices; at most 1 can be allocated on one node (node-0)"},
 		{"elsewhere", "gpu", model + `"far"`, func(_ *resourceapi.ExactDeviceRequest, pod *corev1.Pod) {

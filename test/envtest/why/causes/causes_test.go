@@ -90,7 +90,7 @@ func (w *world) check(c waiting) {
 	if notMade := len(answer.Claims) > 0 && answer.Claims[0].Verdict == why.NotMade && c.kind != why.ClaimMissing; notMade && !strings.Contains(text, "FailedResourceClaimCreation: PodResourceClaim gpu: ") {
 		w.Errorf("the event is missing:\n%s", text)
 	}
-	if !strings.HasPrefix(lines[1], "  to change it, ") || !strings.HasSuffix(lines[1], answer.Cause.Command) {
+	if !strings.HasPrefix(lines[1], "  to fix it: ") || !strings.HasSuffix(lines[1], answer.Cause.Command) {
 		w.Errorf("the second line must be the remedy %q:\n%s", answer.Cause.Command, text)
 	}
 	switch {
@@ -228,13 +228,13 @@ spec: {selectors: [{cel: {expression: 'device.driver == "$.example.com" && devic
 		{"distinct", why.DistinctAttribute, "constraint distinctAttribute distinct.example.com/model forbids the pair gpu-0, gpu-1: model is A100, A100",
 			all(slice("node-0", gpu("gpu-0", "A100")+","+gpu("gpu-1", "A100")), pod("waits", named+"wants", ""),
 				claimSpec("wants", `{requests: [{name: a, exactly: {deviceClassName: $}}, {name: b, exactly: {deviceClassName: $}}], constraints: [{distinctAttribute: $.example.com/model}]}`)), nil},
-		{"tainted", why.TaintNotTolerated, "gpu-0 on node-0 is suitable without taint example.com/suspect:NoSchedule (rule/taint-gpu-0-",
+		{"tainted", why.TaintNotTolerated, "gpu-0 on node-0 would fit, but the claim does not tolerate taint example.com/suspect:NoSchedule (rule/taint-gpu-0-",
 			func(w *world) {
 				all(slice("node-0", gpu("gpu-0", "A100")))(w)
 				w.shell("dra-steward taint tainted.example.com/tainted-node-0/gpu-0 example.com/suspect:NoSchedule")
 				all(claim("wants", ""), pod("waits", named+"wants", ""))(w)
 			}, nil},
-		{"rule", why.TaintNotTolerated, "gpu-0 on node-0 is suitable without taint example.com/repair=4711:NoExecute (rule/rule)",
+		{"rule", why.TaintNotTolerated, "gpu-0 on node-0 would fit, but the claim does not tolerate taint example.com/repair=4711:NoExecute (rule/rule)",
 			all(slice("node-0", gpu("gpu-0", "A100")), `
 ---
 apiVersion: resource.k8s.io/v1
@@ -242,7 +242,7 @@ kind: DeviceTaintRule
 metadata: {name: $}
 spec: {deviceSelector: {driver: $.example.com}, taint: {key: example.com/repair, value: "4711", effect: NoExecute}}`,
 				claim("wants", ""), pod("waits", named+"wants", "")), nil},
-		{"hot", why.TaintNotTolerated, "gpu-0 on node-0 is suitable without taint hot.example.com/hot:NoSchedule (driver/hot.example.com)",
+		{"hot", why.TaintNotTolerated, "gpu-0 on node-0 would fit, but the claim does not tolerate taint hot.example.com/hot:NoSchedule (driver/hot.example.com)",
 			all(slice("node-0", `{name: gpu-0, taints: [{key: $.example.com/hot, effect: NoSchedule}]}`), claim("wants", ""), pod("waits", named+"wants", "")), nil},
 		{"taken", why.DevicesTaken, "gpu-0 on node-0 is allocated to claim taken/has, used by pod holds",
 			func(w *world) {
