@@ -13,15 +13,19 @@ import (
 // clientIdle is how long API servers keep a connection that they do not use (90 s), and a little.
 const clientIdle = 95 * time.Second
 
-// reviewers are the open connections of HTTP/1 that have carried a review. Until its client has
-// closed it, such a connection may carry another one, and an API server does not repeat a review
-// that it has written to a connection that the server closes. The zero value is empty; a nil
-// one notes nothing.
+// reviewers are the open connections of HTTP/1 that have carried a review, and those of which it
+// is not known yet: whose first request has not been answered. Until its client has closed it, such
+// a connection may carry another review, and net/http closes a connection without an answer if it
+// reads a request after Shutdown has begun. An API server does not repeat a review that it has
+// written. A connection without a request ends after ReadHeaderTimeout. The zero value is empty; a
+// nil one notes nothing.
 type reviewers struct {
 	mu   sync.Mutex
 	open map[*connections.Connection]struct{}
 	// none is closed when the last one is closed; nil if nothing waits for that.
 	none chan struct{}
+	// carried are those of open that have carried a review.
+	carried map[*connections.Connection]struct{}
 }
 
 // add notes a review.
@@ -32,21 +36,31 @@ func (r *reviewers) add(request *http.Request) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.open == nil {
-		r.open = map[*connections.Connection]struct{}{}
+	if r.carried == nil {
+		r.carried = map[*connections.Connection]struct{}{}
 	}
-	r.open[c] = struct{}{}
+	r.carried[c] = struct{}{}
 }
 
 // state is the ConnState of a server.
 func (r *reviewers) state(connection net.Conn, state http.ConnState) {
 	connections.State(connection, state)
-	if state != http.StateClosed {
-		return
-	}
+	c := connections.From(connections.Context(context.Background(), connection))
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.open, connections.From(connections.Context(context.Background(), connection)))
+	switch _, carried := r.carried[c]; {
+	case state == http.StateNew:
+		if r.open == nil {
+			r.open = map[*connections.Connection]struct{}{}
+		}
+		r.open[c] = struct{}{}
+		return
+	case state == http.StateClosed, state == http.StateHijacked:
+		delete(r.carried, c)
+	case state != http.StateIdle || carried:
+		return
+	}
+	delete(r.open, c)
 	if len(r.open) == 0 && r.none != nil {
 		close(r.none)
 		r.none = nil

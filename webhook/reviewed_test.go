@@ -2,11 +2,15 @@ package webhook_test
 
 import (
 	"crypto/tls"
+	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/go-logr/logr/funcr"
 
 	"github.com/dra-steward/dra-steward/pkg/review"
 	"github.com/dra-steward/dra-steward/webhook"
@@ -44,7 +48,9 @@ func TestIdleConnectionsAreAnswered(t *testing.T) {
 // idleRound opens connections with a review on each, stops the server, and sends a review on each.
 func idleRound(t *testing.T, body []byte, idle int) (answered int, lost []error) {
 	const delay = 100 * time.Millisecond
-	server := start(t, review.Reviewer{}, func(s *webhook.Server) { s.ShutdownDelay = delay })
+	var logged strings.Builder // one line at a time: funcr holds a lock
+	log := funcr.New(func(prefix, args string) { fmt.Fprintln(&logged, time.Now().Format(time.StampMicro), prefix, args) }, funcr.Options{Verbosity: 9})
+	server := start(t, review.Reviewer{}, func(s *webhook.Server) { s.ShutdownDelay, s.Log = delay, log })
 	client := server.newClient(t, false)
 	client.Transport.(*http.Transport).MaxIdleConnsPerHost = idle
 	var sent sync.WaitGroup
@@ -70,7 +76,7 @@ func idleRound(t *testing.T, body []byte, idle int) (answered int, lost []error)
 			case err == nil:
 				answered++
 			case written:
-				lost = append(lost, err)
+				lost = append(lost, fmt.Errorf("%s after the stop: %w", time.Since(begin), err))
 			}
 		})
 	}
@@ -79,11 +85,14 @@ func idleRound(t *testing.T, body []byte, idle int) (answered int, lost []error)
 	if err := server.wait(); err != nil {
 		t.Error(err)
 	}
+	if len(lost) > 0 {
+		t.Logf("the server stopped at %s, and logged\n%s", begin.Format(time.StampMicro), &logged)
+	}
 	return answered, lost
 }
 
 // TestServerWaitsForReviewersOnly holds that the server ends with the last connection that has
-// carried a review, and does not wait for others.
+// carried a review, and waits for another one only as long as it has no request.
 func TestServerWaitsForReviewersOnly(t *testing.T) {
 	server := start(t, review.Reviewer{}, func(s *webhook.Server) { s.ShutdownDelay = 10 * time.Millisecond })
 	stranger, err := tls.Dial("tcp", server.address, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}})
@@ -104,7 +113,11 @@ func TestServerWaitsForReviewersOnly(t *testing.T) {
 	case <-time.After(300 * time.Millisecond):
 	}
 	client.CloseIdleConnections()
+	begin := time.Now()
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+	if took := time.Since(begin); took > 2*unusedTime {
+		t.Errorf("the server waits %s for a connection without a request", took)
 	}
 }
