@@ -12,8 +12,8 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
-	"github.com/dra-steward/dra-steward/internal/fairqueue"
 	"github.com/dra-steward/dra-steward/internal/serving/connections"
+	"github.com/dra-steward/dra-steward/internal/serving/fairqueue"
 )
 
 // Bounds limit what requests cost a server. The zero value has limits that suit a container

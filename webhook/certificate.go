@@ -13,7 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 
-	"github.com/dra-steward/dra-steward/internal/selfsigned"
+	"github.com/dra-steward/dra-steward/internal/serving/selfsigned"
 )
 
 // A Certificate is what a server presents to API servers.

@@ -16,8 +16,8 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/dra-steward/dra-steward/internal/caller"
-	"github.com/dra-steward/dra-steward/internal/ruleid"
+	"github.com/dra-steward/dra-steward/internal/rules/ruleid"
+	"github.com/dra-steward/dra-steward/internal/serving/caller"
 	"github.com/dra-steward/dra-steward/internal/serving/connections"
 )
 

@@ -15,8 +15,8 @@ import (
 	"github.com/go-logr/logr"
 	admissionv1 "k8s.io/api/admission/v1"
 
-	"github.com/dra-steward/dra-steward/internal/rulebook"
-	"github.com/dra-steward/dra-steward/internal/ruleid"
+	"github.com/dra-steward/dra-steward/internal/rules/rulebook"
+	"github.com/dra-steward/dra-steward/internal/rules/ruleid"
 	"github.com/dra-steward/dra-steward/internal/serving/connections"
 )
 

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"github.com/dra-steward/dra-steward/internal/ruleid"
+	"github.com/dra-steward/dra-steward/internal/rules/ruleid"
 )
 
 // policyConfigMaps checks ConfigMaps with policies and passes all other requests on.

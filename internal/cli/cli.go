@@ -24,8 +24,8 @@ import (
 	"github.com/dra-steward/dra-steward/internal/cli/uninstall"
 	"github.com/dra-steward/dra-steward/internal/cli/whatif"
 	"github.com/dra-steward/dra-steward/internal/manager"
-	"github.com/dra-steward/dra-steward/internal/printable"
 	"github.com/dra-steward/dra-steward/internal/server"
+	"github.com/dra-steward/dra-steward/internal/text/printable"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )

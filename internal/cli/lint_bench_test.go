@@ -13,9 +13,9 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/dra-steward/dra-steward/internal/corpus"
 	"github.com/dra-steward/dra-steward/internal/manifest"
-	"github.com/dra-steward/dra-steward/internal/testmemory"
+	"github.com/dra-steward/dra-steward/internal/testsupport/corpus"
+	"github.com/dra-steward/dra-steward/internal/testsupport/testmemory"
 )
 
 // BenchmarkLint10000 lints 10,000 documents of resource.k8s.io from public manifests in

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
-	"github.com/dra-steward/dra-steward/internal/printable"
-	"github.com/dra-steward/dra-steward/internal/version"
+	"github.com/dra-steward/dra-steward/internal/serving/version"
+	"github.com/dra-steward/dra-steward/internal/text/printable"
 )
 
 // A versionInfo is what version prints.

@@ -7,8 +7,8 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/dra-steward/dra-steward/internal/capacity"
-	"github.com/dra-steward/dra-steward/internal/fleet"
+	"github.com/dra-steward/dra-steward/internal/cluster/fleet"
+	"github.com/dra-steward/dra-steward/internal/foresight/capacity"
 )
 
 // A capacityView is the data of the page of capacities.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/dra-steward/dra-steward/internal/fleet"
+	"github.com/dra-steward/dra-steward/internal/cluster/fleet"
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/dra-steward/dra-steward/internal/natural"
+	"github.com/dra-steward/dra-steward/internal/text/natural"
 )
 
 // maxFindings is how many findings and nodes a page shows.

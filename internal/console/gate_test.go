@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dra-steward/dra-steward/internal/cluster/fleet"
 	"github.com/dra-steward/dra-steward/internal/console"
-	"github.com/dra-steward/dra-steward/internal/fleet"
 )
 
 const port = 8099

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dra-steward/dra-steward/internal/cluster/fleet"
 	"github.com/dra-steward/dra-steward/internal/console"
-	"github.com/dra-steward/dra-steward/internal/fleet"
 )
 
 // TestForms: a form is read only if a page of this session sends it, and if it is small.

@@ -14,13 +14,13 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/cluster/fleet"
+	"github.com/dra-steward/dra-steward/internal/devices/taints"
 	"github.com/dra-steward/dra-steward/internal/drain"
-	"github.com/dra-steward/dra-steward/internal/fleet"
+	"github.com/dra-steward/dra-steward/internal/foresight/placement"
+	"github.com/dra-steward/dra-steward/internal/foresight/why"
 	"github.com/dra-steward/dra-steward/internal/guard"
-	"github.com/dra-steward/dra-steward/internal/placement"
-	"github.com/dra-steward/dra-steward/internal/plural"
-	"github.com/dra-steward/dra-steward/internal/taints"
-	"github.com/dra-steward/dra-steward/internal/why"
+	"github.com/dra-steward/dra-steward/internal/text/plural"
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
 

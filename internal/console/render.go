@@ -10,8 +10,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/dra-steward/dra-steward/internal/capacity"
-	"github.com/dra-steward/dra-steward/internal/fleet"
+	"github.com/dra-steward/dra-steward/internal/cluster/fleet"
+	"github.com/dra-steward/dra-steward/internal/foresight/capacity"
 )
 
 // A page is what a template gets.

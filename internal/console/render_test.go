@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dra-steward/dra-steward/internal/fleet"
+	"github.com/dra-steward/dra-steward/internal/cluster/fleet"
 )
 
 // TestCommandsAreWhole: half a command is wrong, and a page copies it.

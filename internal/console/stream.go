@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/dra-steward/dra-steward/internal/fleet"
+	"github.com/dra-steward/dra-steward/internal/cluster/fleet"
 )
 
 const (

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dra-steward/dra-steward/internal/cluster/fleet"
 	"github.com/dra-steward/dra-steward/internal/console"
-	"github.com/dra-steward/dra-steward/internal/fleet"
 )
 
 // listening is a console that listens, and a client with its cookie.

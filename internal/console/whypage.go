@@ -12,9 +12,9 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
+	"github.com/dra-steward/dra-steward/internal/cluster/fleet"
 	"github.com/dra-steward/dra-steward/internal/drain"
-	"github.com/dra-steward/dra-steward/internal/fleet"
-	"github.com/dra-steward/dra-steward/internal/why"
+	"github.com/dra-steward/dra-steward/internal/foresight/why"
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
 

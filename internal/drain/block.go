@@ -10,8 +10,8 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/internal/condition"
-	"github.com/dra-steward/dra-steward/internal/plural"
+	"github.com/dra-steward/dra-steward/internal/controller/condition"
+	"github.com/dra-steward/dra-steward/internal/text/plural"
 )
 
 // block is why a pod cannot be evicted now, nil if it can be. With force only who came

@@ -9,11 +9,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/internal/condition"
-	"github.com/dra-steward/dra-steward/internal/faults"
+	"github.com/dra-steward/dra-steward/internal/controller/condition"
 	"github.com/dra-steward/dra-steward/internal/guard"
-	"github.com/dra-steward/dra-steward/internal/plural"
-	"github.com/dra-steward/dra-steward/internal/windows"
+	"github.com/dra-steward/dra-steward/internal/guard/windows"
+	"github.com/dra-steward/dra-steward/internal/kubernetes/faults"
+	"github.com/dra-steward/dra-steward/internal/text/plural"
 )
 
 // Decide returns the next step. Called again after that step with nothing else changed, it

@@ -3,7 +3,7 @@ package guard
 import (
 	"fmt"
 
-	"github.com/dra-steward/dra-steward/internal/plural"
+	"github.com/dra-steward/dra-steward/internal/text/plural"
 )
 
 // An Impact is what a taint or drain affects now, as policies and messages have it.

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/internal/plural"
+	"github.com/dra-steward/dra-steward/internal/text/plural"
 )
 
 // Counts are what a taint or drain hits now.

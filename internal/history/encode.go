@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/internal/packed"
+	"github.com/dra-steward/dra-steward/internal/memory/packed"
 )
 
 const (

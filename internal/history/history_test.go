@@ -12,7 +12,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/history"
-	"github.com/dra-steward/dra-steward/internal/packed"
+	"github.com/dra-steward/dra-steward/internal/memory/packed"
 )
 
 var begin = time.Date(2026, 11, 24, 6, 0, 0, 0, time.UTC)

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dra-steward/dra-steward/internal/plural"
+	"github.com/dra-steward/dra-steward/internal/text/plural"
 )
 
 // An Event is a line of what happened to a device.

@@ -16,9 +16,9 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dra-steward/dra-steward/internal/manifest"
-	"github.com/dra-steward/dra-steward/internal/plural"
-	"github.com/dra-steward/dra-steward/internal/printable"
-	"github.com/dra-steward/dra-steward/internal/rulebook"
+	"github.com/dra-steward/dra-steward/internal/rules/rulebook"
+	"github.com/dra-steward/dra-steward/internal/text/plural"
+	"github.com/dra-steward/dra-steward/internal/text/printable"
 	"github.com/dra-steward/dra-steward/pkg/review"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )

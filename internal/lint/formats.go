@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dra-steward/dra-steward/internal/rulebook"
+	"github.com/dra-steward/dra-steward/internal/rules/rulebook"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 

@@ -7,9 +7,9 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/dra-steward/dra-steward/internal/foresight/podtemplate"
 	"github.com/dra-steward/dra-steward/internal/manifest"
-	"github.com/dra-steward/dra-steward/internal/podtemplate"
-	"github.com/dra-steward/dra-steward/internal/rulebook"
+	"github.com/dra-steward/dra-steward/internal/rules/rulebook"
 	"github.com/dra-steward/dra-steward/pkg/review"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/dra-steward/dra-steward/internal/manifest"
-	"github.com/dra-steward/dra-steward/internal/rulebook"
+	"github.com/dra-steward/dra-steward/internal/rules/rulebook"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 

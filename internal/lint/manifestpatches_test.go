@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dra-steward/dra-steward/internal/corpus"
+	"github.com/dra-steward/dra-steward/internal/testsupport/corpus"
 )
 
 // left are the findings that no change of a manifest removes, by project and rule.

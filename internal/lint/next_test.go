@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/dra-steward/dra-steward/internal/rulebook"
+	"github.com/dra-steward/dra-steward/internal/rules/rulebook"
 	"github.com/dra-steward/dra-steward/pkg/validate/apiserver"
 )
 

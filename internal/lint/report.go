@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/dra-steward/dra-steward/internal/manifest"
-	"github.com/dra-steward/dra-steward/internal/printable"
+	"github.com/dra-steward/dra-steward/internal/text/printable"
 	"github.com/dra-steward/dra-steward/pkg/review"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/dra-steward/dra-steward/internal/manifest"
-	"github.com/dra-steward/dra-steward/internal/plural"
-	"github.com/dra-steward/dra-steward/internal/printable"
-	"github.com/dra-steward/dra-steward/internal/rulebook"
+	"github.com/dra-steward/dra-steward/internal/rules/rulebook"
+	"github.com/dra-steward/dra-steward/internal/text/plural"
+	"github.com/dra-steward/dra-steward/internal/text/printable"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 

@@ -11,9 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
-	"github.com/dra-steward/dra-steward/internal/existing"
+	"github.com/dra-steward/dra-steward/internal/cluster/existing"
+	"github.com/dra-steward/dra-steward/internal/foresight/podtemplate"
 	"github.com/dra-steward/dra-steward/internal/manifest"
-	"github.com/dra-steward/dra-steward/internal/podtemplate"
 )
 
 // A world is what exists for the objects of an input: those of --existing and of the input itself. What pods and claims name

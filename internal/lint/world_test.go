@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dra-steward/dra-steward/internal/existing"
+	"github.com/dra-steward/dra-steward/internal/cluster/existing"
 	"github.com/dra-steward/dra-steward/internal/manifest"
 )
 

@@ -6,8 +6,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/dra-steward/dra-steward/internal/health"
-	"github.com/dra-steward/dra-steward/internal/placement"
+	"github.com/dra-steward/dra-steward/internal/cluster/health"
+	"github.com/dra-steward/dra-steward/internal/foresight/placement"
 )
 
 // keepPods is what is kept of pods.

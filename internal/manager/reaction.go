@@ -11,9 +11,9 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
 
+	"github.com/dra-steward/dra-steward/internal/cluster/ownclient"
 	"github.com/dra-steward/dra-steward/internal/controllers/devicereaction"
 	"github.com/dra-steward/dra-steward/internal/guard"
-	"github.com/dra-steward/dra-steward/internal/ownclient"
 )
 
 // reactionRequests are the requests per second of reactions.

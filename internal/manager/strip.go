@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/dra-steward/dra-steward/internal/compact"
+	"github.com/dra-steward/dra-steward/internal/memory/compact"
 )
 
 // stripPod is a transform for the informer of pods. It keeps the fields that decisions, API

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dra-steward/dra-steward/internal/corpus"
 	"github.com/dra-steward/dra-steward/internal/manifest"
+	"github.com/dra-steward/dra-steward/internal/testsupport/corpus"
 )
 
 type expectation struct{ verdict, detail string }

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/dra-steward/dra-steward/internal/quantity"
+	"github.com/dra-steward/dra-steward/internal/cost/quantity"
 )
 
 // wanted describes how types with their own decoder are written.

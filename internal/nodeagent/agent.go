@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	v1 "k8s.io/kubelet/pkg/apis/podresources/v1"
 
-	"github.com/dra-steward/dra-steward/internal/reconcile"
+	"github.com/dra-steward/dra-steward/internal/controller/reconcile"
 	"github.com/dra-steward/dra-steward/pkg/cdi"
 	"github.com/dra-steward/dra-steward/pkg/podresources"
 	"github.com/dra-steward/dra-steward/pkg/toleration"

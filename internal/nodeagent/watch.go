@@ -20,8 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
-	"github.com/dra-steward/dra-steward/internal/daemon"
-	"github.com/dra-steward/dra-steward/internal/version"
+	"github.com/dra-steward/dra-steward/internal/serving/daemon"
+	"github.com/dra-steward/dra-steward/internal/serving/version"
 	"github.com/dra-steward/dra-steward/pkg/cdi"
 	"github.com/dra-steward/dra-steward/pkg/podresources/checkpoint"
 )

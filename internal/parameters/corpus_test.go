@@ -15,9 +15,9 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/dra-steward/dra-steward/internal/corpus"
 	"github.com/dra-steward/dra-steward/internal/manifest"
 	"github.com/dra-steward/dra-steward/internal/parameters"
+	"github.com/dra-steward/dra-steward/internal/testsupport/corpus"
 )
 
 // configuration is one of the public manifests.

@@ -13,7 +13,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/internal/schemaregexp"
+	"github.com/dra-steward/dra-steward/internal/parameters/schemaregexp"
 	"github.com/dra-steward/dra-steward/policies/parameters"
 )
 

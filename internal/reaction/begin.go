@@ -11,10 +11,10 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/internal/condition"
+	"github.com/dra-steward/dra-steward/internal/controller/condition"
 	"github.com/dra-steward/dra-steward/internal/guard"
-	"github.com/dra-steward/dra-steward/internal/plural"
-	"github.com/dra-steward/dra-steward/internal/windows"
+	"github.com/dra-steward/dra-steward/internal/guard/windows"
+	"github.com/dra-steward/dra-steward/internal/text/plural"
 )
 
 // begin creates drains of the devices that wait, the one that is sick for longest first. It

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/internal/condition"
+	"github.com/dra-steward/dra-steward/internal/controller/condition"
 )
 
 // A BindingFailure is a binding condition of a device that has failed (KEP-5007).

@@ -11,9 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/internal/condition"
+	"github.com/dra-steward/dra-steward/internal/controller/condition"
+	"github.com/dra-steward/dra-steward/internal/controller/reconcile"
 	"github.com/dra-steward/dra-steward/internal/guard"
-	"github.com/dra-steward/dra-steward/internal/reconcile"
 )
 
 // Decide decides what comes next in a reaction.

@@ -13,7 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/internal/condition"
+	"github.com/dra-steward/dra-steward/internal/controller/condition"
 )
 
 // jobName is the name of an attempt: that of the reaction, a hash of the drain, and a number.

@@ -9,9 +9,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/internal/condition"
-	"github.com/dra-steward/dra-steward/internal/plural"
-	"github.com/dra-steward/dra-steward/internal/reconcile"
+	"github.com/dra-steward/dra-steward/internal/controller/condition"
+	"github.com/dra-steward/dra-steward/internal/controller/reconcile"
+	"github.com/dra-steward/dra-steward/internal/text/plural"
 )
 
 // restart names the pod of the driver that must restart before its taint goes, and decides to delete it

@@ -11,10 +11,10 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/controller/reconcile"
 	"github.com/dra-steward/dra-steward/internal/guard"
-	"github.com/dra-steward/dra-steward/internal/plural"
-	"github.com/dra-steward/dra-steward/internal/reconcile"
-	"github.com/dra-steward/dra-steward/internal/windows"
+	"github.com/dra-steward/dra-steward/internal/guard/windows"
+	"github.com/dra-steward/dra-steward/internal/text/plural"
 )
 
 // choose begins with as many further nodes as the roll may have in work.

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dra-steward/dra-steward/internal/testattack"
+	"github.com/dra-steward/dra-steward/internal/testsupport/testattack"
 )
 
 // TestMemoryOfConnections: a process with the memory of the chart's container withstands what clients do with

@@ -26,8 +26,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"github.com/dra-steward/dra-steward/internal/freeport"
-	"github.com/dra-steward/dra-steward/internal/testmemory"
+	"github.com/dra-steward/dra-steward/internal/testsupport/freeport"
+	"github.com/dra-steward/dra-steward/internal/testsupport/testmemory"
 )
 
 // The limit of the chart, and what its templates make of it for the Go runtime.

@@ -18,8 +18,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/dra-steward/dra-steward/internal/policyload"
-	"github.com/dra-steward/dra-steward/internal/policyoutcome"
+	"github.com/dra-steward/dra-steward/internal/rules/policyload"
+	"github.com/dra-steward/dra-steward/internal/rules/policyoutcome"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/policies"
 )

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/internal/clusterdata"
+	"github.com/dra-steward/dra-steward/internal/cluster/clusterdata"
 	"github.com/dra-steward/dra-steward/pkg/review"
 )
 

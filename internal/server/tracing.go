@@ -17,7 +17,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/dra-steward/dra-steward/internal/version"
+	"github.com/dra-steward/dra-steward/internal/serving/version"
 	"github.com/dra-steward/dra-steward/webhook"
 )
 

@@ -17,7 +17,7 @@ import (
 	ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/dra-steward/dra-steward/internal/packed"
+	"github.com/dra-steward/dra-steward/internal/memory/packed"
 )
 
 // A Journal persists the counts of evicted pods, so that the circuit breaker does not start

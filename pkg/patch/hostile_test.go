@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/internal/selector/hostile"
+	"github.com/dra-steward/dra-steward/internal/cost/selector/hostile"
 	"github.com/dra-steward/dra-steward/pkg/patch"
 )
 

@@ -15,7 +15,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	dracel "k8s.io/dynamic-resource-allocation/cel"
 
-	selectorcel "github.com/dra-steward/dra-steward/internal/selector"
+	selectorcel "github.com/dra-steward/dra-steward/internal/cost/selector"
 )
 
 const (

@@ -13,8 +13,8 @@ import (
 	dracel "k8s.io/dynamic-resource-allocation/cel"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/internal/quantity"
-	selectorcel "github.com/dra-steward/dra-steward/internal/selector"
+	"github.com/dra-steward/dra-steward/internal/cost/quantity"
+	selectorcel "github.com/dra-steward/dra-steward/internal/cost/selector"
 )
 
 // A Set is all patches of a cluster, compiled, with the results of their expressions for

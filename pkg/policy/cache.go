@@ -9,7 +9,7 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 
-	"github.com/dra-steward/dra-steward/internal/sizedcache"
+	"github.com/dra-steward/dra-steward/internal/memory/sizedcache"
 )
 
 // maxKey is the size of the largest input whose decision is kept. A larger one is hardly

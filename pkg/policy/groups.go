@@ -15,7 +15,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/internal/natural"
+	"github.com/dra-steward/dra-steward/internal/text/natural"
 )
 
 // part is a set of the parts of the input, a bit for each of parts().

@@ -10,7 +10,7 @@ import (
 
 	"github.com/open-policy-agent/opa/v1/ast"
 
-	"github.com/dra-steward/dra-steward/internal/natural"
+	"github.com/dra-steward/dra-steward/internal/text/natural"
 )
 
 // The fields of a violation.

@@ -8,7 +8,7 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/json"
 
-	"github.com/dra-steward/dra-steward/internal/quantity"
+	"github.com/dra-steward/dra-steward/internal/cost/quantity"
 )
 
 // FuzzFastDecode: what fastDecode reads is what the decoder of API servers reads.

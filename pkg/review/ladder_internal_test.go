@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/internal/mode"
+	"github.com/dra-steward/dra-steward/internal/rules/mode"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )

@@ -11,7 +11,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/dra-steward/dra-steward/internal/extendedresource"
+	"github.com/dra-steward/dra-steward/internal/kubernetes/extendedresource"
 )
 
 // Pod returns what is wrong with the extended resources of a new pod that are backed by DRA:

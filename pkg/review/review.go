@@ -15,9 +15,9 @@ import (
 	"sigs.k8s.io/json"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/internal/fairqueue"
-	"github.com/dra-steward/dra-steward/internal/quantity"
-	"github.com/dra-steward/dra-steward/internal/ruleid"
+	"github.com/dra-steward/dra-steward/internal/cost/quantity"
+	"github.com/dra-steward/dra-steward/internal/rules/ruleid"
+	"github.com/dra-steward/dra-steward/internal/serving/fairqueue"
 	"github.com/dra-steward/dra-steward/pkg/mutate"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/pkg/validate"

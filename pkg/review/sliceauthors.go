@@ -12,7 +12,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 
-	"github.com/dra-steward/dra-steward/internal/caller"
+	"github.com/dra-steward/dra-steward/internal/serving/caller"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 

@@ -14,7 +14,7 @@ import (
 	resourcelisters "k8s.io/client-go/listers/resource/v1"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/dra-steward/dra-steward/internal/reconcile"
+	"github.com/dra-steward/dra-steward/internal/controller/reconcile"
 )
 
 // A Handle is the registration of an event handler.

@@ -4,7 +4,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/internal/remerge"
+	"github.com/dra-steward/dra-steward/internal/devices/remerge"
 )
 
 // A merger merges the objects of a cluster again and again: what has not changed since the last

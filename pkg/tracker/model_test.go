@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/internal/remerge"
+	"github.com/dra-steward/dra-steward/internal/devices/remerge"
 )
 
 // naive computes the view from scratch, as simply as can be.

@@ -26,8 +26,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/internal/compact"
-	"github.com/dra-steward/dra-steward/internal/newer"
+	"github.com/dra-steward/dra-steward/internal/kubernetes/newer"
+	"github.com/dra-steward/dra-steward/internal/memory/compact"
 )
 
 // Sources are the informers that a tracker reads. The caller that sets the fields runs the

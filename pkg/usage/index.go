@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
-	"github.com/dra-steward/dra-steward/internal/compact"
+	"github.com/dra-steward/dra-steward/internal/memory/compact"
 )
 
 // A DeviceID names a device. The device of a claim can be unpublished: the claim holds it

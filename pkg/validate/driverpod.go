@@ -9,9 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/dra-steward/dra-steward/internal/caller"
-	"github.com/dra-steward/dra-steward/internal/condition"
-	"github.com/dra-steward/dra-steward/internal/ruleid"
+	"github.com/dra-steward/dra-steward/internal/controller/condition"
+	"github.com/dra-steward/dra-steward/internal/rules/ruleid"
+	"github.com/dra-steward/dra-steward/internal/serving/caller"
 )
 
 // DriverPodAnnotation on a pod of a driver lets the users whom a site names delete it while

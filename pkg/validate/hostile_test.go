@@ -7,7 +7,7 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 
-	"github.com/dra-steward/dra-steward/internal/selector/hostile"
+	"github.com/dra-steward/dra-steward/internal/cost/selector/hostile"
 )
 
 // TestHostileSelectorsEnd holds that an evaluation ends soon, and neither matches nor differs.

@@ -7,7 +7,7 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 
-	"github.com/dra-steward/dra-steward/internal/sizedcache"
+	"github.com/dra-steward/dra-steward/internal/memory/sizedcache"
 )
 
 // searched is what a search has found. It does not change once the search has ended.

@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	dracel "k8s.io/dynamic-resource-allocation/cel"
 
-	selectorcel "github.com/dra-steward/dra-steward/internal/selector"
-	"github.com/dra-steward/dra-steward/internal/sizedcache"
+	selectorcel "github.com/dra-steward/dra-steward/internal/cost/selector"
+	"github.com/dra-steward/dra-steward/internal/memory/sizedcache"
 	"github.com/dra-steward/dra-steward/pkg/validate/internal/walk"
 )
 

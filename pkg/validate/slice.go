@@ -11,7 +11,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/dra-steward/dra-steward/internal/caller"
+	"github.com/dra-steward/dra-steward/internal/serving/caller"
 	"github.com/dra-steward/dra-steward/pkg/validate/internal/form"
 	"github.com/dra-steward/dra-steward/pkg/validate/internal/walk"
 )

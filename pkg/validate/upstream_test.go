@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/dra-steward/dra-steward/internal/corpus"
+	"github.com/dra-steward/dra-steward/internal/testsupport/corpus"
 	"github.com/dra-steward/dra-steward/pkg/validate/apiserver"
 )
 

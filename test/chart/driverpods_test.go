@@ -8,7 +8,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/dra-steward/dra-steward/internal/caller"
+	"github.com/dra-steward/dra-steward/internal/serving/caller"
 )
 
 var guardingDrivers = values{"driverPods": values{"enabled": true, "deadline": "1h", "pods": []any{

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 	"k8s.io/utils/ptr"
 
-	"github.com/dra-steward/dra-steward/internal/caller"
 	"github.com/dra-steward/dra-steward/internal/controllers/extendedresources"
+	"github.com/dra-steward/dra-steward/internal/serving/caller"
 )
 
 var judgingPods = values{"forceDeletion": values{"enabled": true}}

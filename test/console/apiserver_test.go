@@ -21,7 +21,7 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	consolecmd "github.com/dra-steward/dra-steward/internal/cli/console"
-	"github.com/dra-steward/dra-steward/internal/taints"
+	"github.com/dra-steward/dra-steward/internal/devices/taints"
 	"github.com/dra-steward/dra-steward/test/scale"
 )
 

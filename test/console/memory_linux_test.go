@@ -18,7 +18,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	consolecmd "github.com/dra-steward/dra-steward/internal/cli/console"
-	"github.com/dra-steward/dra-steward/internal/testmemory"
+	"github.com/dra-steward/dra-steward/internal/testsupport/testmemory"
 )
 
 // asProgram makes the test binary the command console, in a process of its own.

@@ -13,7 +13,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/dra-steward/dra-steward/internal/freeport"
+	"github.com/dra-steward/dra-steward/internal/testsupport/freeport"
 	"github.com/dra-steward/dra-steward/test/envtest/assets"
 	"github.com/dra-steward/dra-steward/test/envtest/internal/proc"
 )

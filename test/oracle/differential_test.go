@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/dra-steward/dra-steward/internal/corpus"
+	"github.com/dra-steward/dra-steward/internal/testsupport/corpus"
 	"github.com/dra-steward/dra-steward/test/oracle"
 	"github.com/dra-steward/dra-steward/test/oracle/campaign"
 	"github.com/dra-steward/dra-steward/test/oracle/compare"

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dra-steward/dra-steward/internal/corpus"
+	"github.com/dra-steward/dra-steward/internal/testsupport/corpus"
 	"github.com/dra-steward/dra-steward/test/oracle"
 	"github.com/dra-steward/dra-steward/test/oracle/build"
 	"github.com/dra-steward/dra-steward/test/oracle/golden"

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dra-steward/dra-steward/internal/testrecord"
+	"github.com/dra-steward/dra-steward/internal/testsupport/testrecord"
 )
 
 // The schedulers that work by turns.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dra-steward/dra-steward/internal/faults"
+	"github.com/dra-steward/dra-steward/internal/kubernetes/faults"
 )
 
 // taintRules is the folder of a program that runs the tracker of other versions, each with the

@@ -168,7 +168,7 @@ func Program(ctx context.Context, o Options) error {
 // linkerFlags leave out symbols and all that differs from machine to machine, and set the
 // versions.
 func linkerFlags(o Options) (string, error) {
-	const own, kubernetes = "github.com/dra-steward/dra-steward/internal/version.", "k8s.io/component-base/version."
+	const own, kubernetes = "github.com/dra-steward/dra-steward/internal/serving/version.", "k8s.io/component-base/version."
 	flags := []string{"-s", "-w", "-buildid=", "-X", own + "number=" + o.Stamp.Version, "-X", own + "commit=" + o.Stamp.Commit}
 	if o.Program == Scheduler {
 		upstream, err := upstreamVersion(o.Tree)

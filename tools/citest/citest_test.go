@@ -136,10 +136,10 @@ func TestMeasured(t *testing.T) {
 	}
 	var out strings.Builder
 	r := &Results{Timer: citest + " " + execCommand}
-	s := step{name: "tests", dir: "../../internal/freeport", args: []string{"go", "test", "-count=1", "-vet=off", "-json", "."}}
+	s := step{name: "tests", dir: "../../internal/testsupport/freeport", args: []string{"go", "test", "-count=1", "-vet=off", "-json", "."}}
 	err := s.run(t.Context(), &out, r)
 	r.step(s.name, time.Second, err)
-	p := r.of("github.com/dra-steward/dra-steward/internal/freeport")
+	p := r.of("github.com/dra-steward/dra-steward/internal/testsupport/freeport")
 	if err != nil || p.passed == 0 || p.link == 0 || p.all() == 0 {
 		t.Errorf("%v, %+v:\n%s", err, p, &out)
 	}

@@ -131,7 +131,7 @@ func patches() []mutant {
 	const result, record = "pkg/patch/result.go", "pkg/patch/record"
 	return []mutant{
 		{name: "a value below its policy is written", file: result, old: `effect&policyViolated != 0 || isList(`, new: `isList(`, tests: record},
-		{name: "a changed class is not followed in slices", file: "internal/slicemerge/merger.go", old: `m.stale.Swap(false) || m.classChanged()`, new: `m.stale.Swap(false)`},
+		{name: "a changed class is not followed in slices", file: "internal/devices/slicemerge/merger.go", old: `m.stale.Swap(false) || m.classChanged()`, new: `m.stale.Swap(false)`},
 		{name: "lists are written", file: result, old: `effect&policyViolated != 0 || isList(o.plan.entries[i].attribute)`, new: `effect&policyViolated != 0`, tests: record},
 		{name: "a list that is not written takes room", file: "pkg/patch/merge.go", old: "	if w.storable && isList(e.attribute) {\n", new: "	if false {\n", tests: record},
 		{name: "an unacceptable slice is written", file: write, old: "		refused = acceptable(slice)\n", new: "		_ = acceptable(slice)\n"},
@@ -141,7 +141,7 @@ func patches() []mutant {
 		{name: "a dropped value comes back", file: write, old: `if !d.again && d.newPublication(old) {`, new: `if false {`},
 		{name: "the second call of a write is another write", file: write, old: `if d.again = len(incoming) > 0; !d.again {`, new: `if d.again = false; !d.again {`,
 			survives: "the originals that the first call wrote decide in the same way: no history of TestHistories differs"},
-		{name: "a webhook that knew less is believed", file: "internal/slicemerge/pooloriginals.go", old: `case kept[name]:`, new: `case kept[name] && !has:`},
+		{name: "a webhook that knew less is believed", file: "internal/devices/slicemerge/pooloriginals.go", old: `case kept[name]:`, new: `case kept[name] && !has:`},
 		{name: "what a slice lacks is not written", file: "internal/controllers/materialize/resyncer.go", old: `Record: v.recovered,`, new: ``},
 		{name: "a driver's own word is ours", file: write, old: `return Entry{Published: v}`, new: `return entry`},
 	}
@@ -185,7 +185,7 @@ func webhooks() []mutant {
 }
 
 func commands() []mutant {
-	const duration, tally, scope, usage, guard, reconcile, run = "internal/cli/cmdutil/duration.go", "internal/cli/lint/tally.go", "internal/taints/scope.go", "pkg/usage/impact.go", "internal/guard/widens.go", "internal/reconcile/loop.go", "internal/controllers/controllers.go"
+	const duration, tally, scope, usage, guard, reconcile, run = "internal/cli/cmdutil/duration.go", "internal/cli/lint/tally.go", "internal/devices/taints/scope.go", "pkg/usage/impact.go", "internal/guard/widens.go", "internal/controller/reconcile/loop.go", "internal/controllers/controllers.go"
 	return []mutant{
 		{name: "a duration overflows", file: duration, old: `err != nil || days > int64((1<<63-1)/day)-1`, new: `err != nil`},
 		{name: "days have hours of another day", file: duration, old: `rest < 0 || rest >= day`, new: `rest < 0`},
@@ -200,16 +200,16 @@ func commands() []mutant {
 		{name: "devices of old generations count", file: "internal/guard/published.go", old: `				counts[driver] -= current`, new: `				_ = current`},
 		{name: "a wider selector widens nothing", file: guard, old: `return !covers(old.Spec.DeviceSelector, rule.Spec.DeviceSelector)`, new: `return false`},
 		{name: "another time of a rule widens nothing", file: guard, old: `was.After(now) || is.After(now.Add(clockSkew))`, new: `is.Before(was) && was.Before(now)`},
-		{name: "rules count only when they are written", file: "internal/impact/windows.go", old: `return []time.Time{guard.Begins(object, now)}`, new: `return []time.Time{now}`},
-		{name: "what is written counts against itself", file: "internal/impact/windows.go", old: `case !near || one.object == object:`, new: `case !near:`},
-		{name: "pods that leave at the time of a rule do not count", file: "internal/impact/windows.go", old: `		one.admitted = one.affects()
+		{name: "rules count only when they are written", file: "internal/guard/impact/windows.go", old: `return []time.Time{guard.Begins(object, now)}`, new: `return []time.Time{now}`},
+		{name: "what is written counts against itself", file: "internal/guard/impact/windows.go", old: `case !near || one.object == object:`, new: `case !near:`},
+		{name: "pods that leave at the time of a rule do not count", file: "internal/guard/impact/windows.go", old: `		one.admitted = one.affects()
 	}
 `, new: `	}
 `},
 		{name: "a faster drain widens nothing", file: guard, old: `rate(drain) > rate(old)`, new: `rate(drain) > rate(drain)`},
 		{name: "drains that wait for a window count only now", file: "internal/guard/window.go", old: `for _, at := range begins {`, new: `for _, at := range begins[:min(len(begins), 1)] {`},
-		{name: "an informer that is behind takes back what was written", file: "internal/impact/begin.go", old: `if seen != nil && reconcile.Newer(`, new: `if seen == stored && reconcile.Newer(`},
-		{name: "pods that another process saw do not count", file: "internal/impact/beginnings.go", old: `min(missing, mostUnseen)`, new: `min(0*missing, mostUnseen)`},
+		{name: "an informer that is behind takes back what was written", file: "internal/guard/impact/begin.go", old: `if seen != nil && reconcile.Newer(`, new: `if seen == stored && reconcile.Newer(`},
+		{name: "pods that another process saw do not count", file: "internal/guard/impact/beginnings.go", old: `min(missing, mostUnseen)`, new: `min(0*missing, mostUnseen)`},
 		{name: "other windows of a drain widen nothing", file: guard, old: `!equality.Semantic.DeepEqual(old.Spec.Windows, drain.Spec.Windows)`, new: `drain == old`},
 		{name: "a resumed drain widens nothing", file: guard, old: `!d.Spec.Paused && !d.Spec.DryRun`, new: `!d.Spec.DryRun`},
 		{name: "a failed key is not tried again", file: reconcile, old: `			queue.AddRateLimited(key)`, new: `			queue.Forget(key)`},
@@ -257,7 +257,7 @@ func nodes() []mutant {
 }
 
 func versions() []mutant {
-	const gates, faults, watcher = "internal/gates/gates.go", "internal/faults/faults.go", "internal/clusterread/watcher.go"
+	const gates, faults, watcher = "internal/kubernetes/gates/gates.go", "internal/kubernetes/faults/faults.go", "internal/cluster/clusterread/watcher.go"
 	return []mutant{
 		{name: "a fixed version has the fault", file: faults, old: ` && (r.Fixed == "" || is.LessThan(version.MustParseGeneric(r.Fixed)))`, new: ``},
 		{name: "the version of a vendor counts as one of Kubernetes", file: faults, old: `!strings.ContainsAny(of, "-+")`, new: `true`},

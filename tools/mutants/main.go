@@ -99,7 +99,7 @@ func (m mutant) packagePath(tree string) (module, path string) {
 		folder = m.tests
 	case folder == "internal/drain" || folder == "internal/roll": // the tests of their controllers play them
 		folder = "internal/controllers/device" + filepath.Base(folder)
-	case folder == "internal/slicemerge":
+	case folder == "internal/devices/slicemerge":
 		folder = "internal/controllers/materialize"
 	}
 	for module = folder; module != "."; module = filepath.Dir(module) {

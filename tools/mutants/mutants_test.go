@@ -45,15 +45,15 @@ func TestRun(t *testing.T) {
 		mutant mutant
 		found  bool
 	}{
-		{mutant{file: "internal/reconcile/loop.go", old: "switch err := reconcile(ctx, key); {", new: "switch err := reconcile(ctx, key); true {"}, false},
-		{mutant{file: "internal/reconcile/loop.go", old: "queue.AddRateLimited(key)", new: "queue.Forget(key)"}, true},
+		{mutant{file: "internal/controller/reconcile/loop.go", old: "switch err := reconcile(ctx, key); {", new: "switch err := reconcile(ctx, key); true {"}, false},
+		{mutant{file: "internal/controller/reconcile/loop.go", old: "queue.AddRateLimited(key)", new: "queue.Forget(key)"}, true},
 	} {
 		found, err := tt.mutant.found(t.Context(), root, t.TempDir())
 		if err != nil || found != tt.found {
 			t.Errorf("%s: found is %v, want %v; %v", tt.mutant.file, found, tt.found, err)
 		}
 	}
-	if _, err := (mutant{file: "internal/reconcile/loop.go", old: "queue.Done(key)", new: "queue.Done(keys)"}).found(t.Context(), root, t.TempDir()); err == nil {
+	if _, err := (mutant{file: "internal/controller/reconcile/loop.go", old: "queue.Done(key)", new: "queue.Done(keys)"}).found(t.Context(), root, t.TempDir()); err == nil {
 		t.Error("a bug that does not compile is an error")
 	}
 }

@@ -8,10 +8,10 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
-	"github.com/dra-steward/dra-steward/internal/clusterread"
+	"github.com/dra-steward/dra-steward/internal/cluster/clusterread"
+	"github.com/dra-steward/dra-steward/internal/cluster/ownclient"
+	"github.com/dra-steward/dra-steward/internal/devices/taints"
 	"github.com/dra-steward/dra-steward/internal/drain"
-	"github.com/dra-steward/dra-steward/internal/ownclient"
-	"github.com/dra-steward/dra-steward/internal/taints"
 )
 
 // drainedTargets returns the devices of --if-drained: those of a DeviceDrain, or of a target.

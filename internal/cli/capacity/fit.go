@@ -11,13 +11,13 @@ import (
 	"github.com/spf13/cobra"
 	resourceapi "k8s.io/api/resource/v1"
 
-	"github.com/dra-steward/dra-steward/internal/capacity"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
-	"github.com/dra-steward/dra-steward/internal/clusterread"
-	"github.com/dra-steward/dra-steward/internal/gates"
-	"github.com/dra-steward/dra-steward/internal/plural"
-	"github.com/dra-steward/dra-steward/internal/printable"
-	"github.com/dra-steward/dra-steward/internal/taints"
+	"github.com/dra-steward/dra-steward/internal/cluster/clusterread"
+	"github.com/dra-steward/dra-steward/internal/devices/taints"
+	"github.com/dra-steward/dra-steward/internal/foresight/capacity"
+	"github.com/dra-steward/dra-steward/internal/kubernetes/gates"
+	"github.com/dra-steward/dra-steward/internal/text/plural"
+	"github.com/dra-steward/dra-steward/internal/text/printable"
 )
 
 // fitOptions are the flags of fit.

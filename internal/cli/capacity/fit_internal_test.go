@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"testing"
 
-	"github.com/dra-steward/dra-steward/internal/capacity"
+	"github.com/dra-steward/dra-steward/internal/foresight/capacity"
 )
 
 // TestFitWhereSearchesAreSlow: the number is what fits at least, and the nodes are named.

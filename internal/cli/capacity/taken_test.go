@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dra-steward/dra-steward/internal/capacity"
+	"github.com/dra-steward/dra-steward/internal/foresight/capacity"
 )
 
 // TestTaintedMinutes: a last line has the device-minutes that taints took, if the history has them, and

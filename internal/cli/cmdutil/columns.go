@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dra-steward/dra-steward/internal/printable"
+	"github.com/dra-steward/dra-steward/internal/text/printable"
 	"k8s.io/client-go/util/jsonpath"
 )
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dra-steward/dra-steward/internal/printable"
+	"github.com/dra-steward/dra-steward/internal/text/printable"
 	"sigs.k8s.io/yaml"
 )
 

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dra-steward/dra-steward/internal/printable"
+	"github.com/dra-steward/dra-steward/internal/text/printable"
 )
 
 // Timing of a Progress: when the first line appears, and how often it changes.

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dra-steward/dra-steward/internal/printable"
+	"github.com/dra-steward/dra-steward/internal/text/printable"
 )
 
 // watchPause is the shortest time between two prints of a watch.

@@ -14,10 +14,10 @@ import (
 	"golang.org/x/net/netutil"
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
-	"github.com/dra-steward/dra-steward/internal/clusterread"
+	"github.com/dra-steward/dra-steward/internal/cluster/clusterread"
+	"github.com/dra-steward/dra-steward/internal/cluster/fleet"
 	"github.com/dra-steward/dra-steward/internal/console"
-	"github.com/dra-steward/dra-steward/internal/fleet"
-	"github.com/dra-steward/dra-steward/internal/printable"
+	"github.com/dra-steward/dra-steward/internal/text/printable"
 )
 
 // options are the flags of console.

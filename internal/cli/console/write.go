@@ -13,12 +13,12 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
-	"github.com/dra-steward/dra-steward/internal/clusterread"
-	"github.com/dra-steward/dra-steward/internal/clusterwrite"
+	"github.com/dra-steward/dra-steward/internal/cluster/clusterread"
+	"github.com/dra-steward/dra-steward/internal/cluster/clusterwrite"
+	"github.com/dra-steward/dra-steward/internal/cluster/ownclient"
 	"github.com/dra-steward/dra-steward/internal/console"
-	"github.com/dra-steward/dra-steward/internal/faults"
-	"github.com/dra-steward/dra-steward/internal/ownclient"
-	"github.com/dra-steward/dra-steward/internal/taints"
+	"github.com/dra-steward/dra-steward/internal/devices/taints"
+	"github.com/dra-steward/dra-steward/internal/kubernetes/faults"
 )
 
 // checkWrites refuses --allow-writes where nothing can be written.

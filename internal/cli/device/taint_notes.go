@@ -7,8 +7,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
-	"github.com/dra-steward/dra-steward/internal/clusterwrite"
-	"github.com/dra-steward/dra-steward/internal/printable"
+	"github.com/dra-steward/dra-steward/internal/cluster/clusterwrite"
+	"github.com/dra-steward/dra-steward/internal/text/printable"
 )
 
 // notes are the flags for the owner of a taint, its reason and its ticket.

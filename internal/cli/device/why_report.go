@@ -7,9 +7,9 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 
-	"github.com/dra-steward/dra-steward/internal/plural"
-	"github.com/dra-steward/dra-steward/internal/printable"
-	"github.com/dra-steward/dra-steward/internal/why"
+	"github.com/dra-steward/dra-steward/internal/foresight/why"
+	"github.com/dra-steward/dra-steward/internal/text/plural"
+	"github.com/dra-steward/dra-steward/internal/text/printable"
 )
 
 // How much why shows: devices of a line, lines of a reason, and causes next to the first.

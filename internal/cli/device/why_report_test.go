@@ -10,7 +10,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/dra-steward/dra-steward/internal/why"
+	"github.com/dra-steward/dra-steward/internal/foresight/why"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 )
 
@@ -95,10 +95,10 @@ func fleet(nodes, devices int) (why.Cluster, *resourceapi.ResourceClaim) {
 // TestWhyPartial: a remedy that is not enough is not presented as one.
 func TestWhyPartial(t *testing.T) {
 	for want, cause := range map[string]why.Cause{
-		"pod team-a/p: m\n  to fix it: r: c\n":                           {Kind: why.DevicesTaken, Message: "m", Remedy: "r", Command: "c", Sufficient: true},
+		"pod team-a/p: m\n  to fix it: r: c\n":                              {Kind: why.DevicesTaken, Message: "m", Remedy: "r", Command: "c", Sufficient: true},
 		"pod team-a/p: m\n  no single change suffices; one of them: r: c\n": {Kind: why.DevicesTaken, Message: "m", Remedy: "r", Command: "c"},
-		"pod team-a/p: m\\u000ax\n  to fix it: r\n":                      {Kind: why.QuotaExceeded, Message: "m\nx", Remedy: "r"},
-		"pod team-a/p: m2\n": {Kind: why.Combination, Message: "m2"},
+		"pod team-a/p: m\\u000ax\n  to fix it: r\n":                         {Kind: why.QuotaExceeded, Message: "m\nx", Remedy: "r"},
+		"pod team-a/p: m2\n":                                                {Kind: why.Combination, Message: "m2"},
 	} {
 		var text bytes.Buffer
 		writeCause(&text, "pod team-a/p", why.Answer{Cause: &cause})

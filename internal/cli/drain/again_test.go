@@ -16,8 +16,8 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
-	"github.com/dra-steward/dra-steward/internal/clusterwrite"
-	"github.com/dra-steward/dra-steward/internal/ownclient"
+	"github.com/dra-steward/dra-steward/internal/cluster/clusterwrite"
+	"github.com/dra-steward/dra-steward/internal/cluster/ownclient"
 )
 
 func existing(t *testing.T, d v1alpha1.DeviceDrain) (*ownclient.DrainClient, *[]v1alpha1.DeviceDrain) {

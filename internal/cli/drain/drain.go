@@ -14,13 +14,13 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
-	"github.com/dra-steward/dra-steward/internal/clusterread"
-	"github.com/dra-steward/dra-steward/internal/clusterwrite"
-	"github.com/dra-steward/dra-steward/internal/faults"
-	"github.com/dra-steward/dra-steward/internal/ownclient"
-	"github.com/dra-steward/dra-steward/internal/printable"
-	"github.com/dra-steward/dra-steward/internal/taints"
-	"github.com/dra-steward/dra-steward/internal/why"
+	"github.com/dra-steward/dra-steward/internal/cluster/clusterread"
+	"github.com/dra-steward/dra-steward/internal/cluster/clusterwrite"
+	"github.com/dra-steward/dra-steward/internal/cluster/ownclient"
+	"github.com/dra-steward/dra-steward/internal/devices/taints"
+	"github.com/dra-steward/dra-steward/internal/foresight/why"
+	"github.com/dra-steward/dra-steward/internal/kubernetes/faults"
+	"github.com/dra-steward/dra-steward/internal/text/printable"
 )
 
 // drainOptions are the flags of drain.

@@ -19,12 +19,12 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
-	"github.com/dra-steward/dra-steward/internal/clusterread"
-	"github.com/dra-steward/dra-steward/internal/clusterwrite"
-	"github.com/dra-steward/dra-steward/internal/ownclient"
-	"github.com/dra-steward/dra-steward/internal/printable"
-	selectorcel "github.com/dra-steward/dra-steward/internal/selector"
-	"github.com/dra-steward/dra-steward/internal/taints"
+	"github.com/dra-steward/dra-steward/internal/cluster/clusterread"
+	"github.com/dra-steward/dra-steward/internal/cluster/clusterwrite"
+	"github.com/dra-steward/dra-steward/internal/cluster/ownclient"
+	selectorcel "github.com/dra-steward/dra-steward/internal/cost/selector"
+	"github.com/dra-steward/dra-steward/internal/devices/taints"
+	"github.com/dra-steward/dra-steward/internal/text/printable"
 )
 
 // wanted is the drain that arguments and flags ask for.

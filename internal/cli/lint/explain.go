@@ -9,9 +9,9 @@ import (
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/parameters"
-	"github.com/dra-steward/dra-steward/internal/printable"
-	"github.com/dra-steward/dra-steward/internal/rulebook"
-	"github.com/dra-steward/dra-steward/internal/ruleid"
+	"github.com/dra-steward/dra-steward/internal/rules/rulebook"
+	"github.com/dra-steward/dra-steward/internal/rules/ruleid"
+	"github.com/dra-steward/dra-steward/internal/text/printable"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 )
 

@@ -7,10 +7,10 @@ import (
 	"os"
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
-	"github.com/dra-steward/dra-steward/internal/fix"
 	"github.com/dra-steward/dra-steward/internal/lint"
+	"github.com/dra-steward/dra-steward/internal/lint/fix"
 	"github.com/dra-steward/dra-steward/internal/manifest"
-	"github.com/dra-steward/dra-steward/internal/printable"
+	"github.com/dra-steward/dra-steward/internal/text/printable"
 )
 
 // fixFiles writes defaults into files, or only shows what it would write.

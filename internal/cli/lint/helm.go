@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/dra-steward/dra-steward/internal/helmchart"
 	"github.com/dra-steward/dra-steward/internal/lint"
+	"github.com/dra-steward/dra-steward/internal/manifest/helmchart"
 )
 
 // helmOptions are the flags that "helm template" has too, most under the same name.

@@ -11,11 +11,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/internal/admissionpolicy"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
 	"github.com/dra-steward/dra-steward/internal/config"
-	"github.com/dra-steward/dra-steward/internal/policyload"
-	"github.com/dra-steward/dra-steward/internal/printable"
+	"github.com/dra-steward/dra-steward/internal/rules/admissionpolicy"
+	"github.com/dra-steward/dra-steward/internal/rules/policyload"
+	"github.com/dra-steward/dra-steward/internal/text/printable"
 	"github.com/dra-steward/dra-steward/pkg/review"
 )
 

@@ -14,9 +14,9 @@ import (
 
 	"github.com/dra-steward/dra-steward/internal/audit"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
-	"github.com/dra-steward/dra-steward/internal/clusterread"
-	"github.com/dra-steward/dra-steward/internal/policyoutcome"
+	"github.com/dra-steward/dra-steward/internal/cluster/clusterread"
 	"github.com/dra-steward/dra-steward/internal/report"
+	"github.com/dra-steward/dra-steward/internal/rules/policyoutcome"
 )
 
 // A Reader reads for other commands what report shows, and the policies of the release.

@@ -22,12 +22,12 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
-	"github.com/dra-steward/dra-steward/internal/clusterread"
+	"github.com/dra-steward/dra-steward/internal/cluster/clusterread"
 	"github.com/dra-steward/dra-steward/internal/config"
 	"github.com/dra-steward/dra-steward/internal/manager"
-	"github.com/dra-steward/dra-steward/internal/policyload"
 	"github.com/dra-steward/dra-steward/internal/report"
-	"github.com/dra-steward/dra-steward/internal/ruleid"
+	"github.com/dra-steward/dra-steward/internal/rules/policyload"
+	"github.com/dra-steward/dra-steward/internal/rules/ruleid"
 	"github.com/dra-steward/dra-steward/pkg/evictor"
 )
 

@@ -16,8 +16,8 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
-	"github.com/dra-steward/dra-steward/internal/ownclient"
-	"github.com/dra-steward/dra-steward/internal/printable"
+	"github.com/dra-steward/dra-steward/internal/cluster/ownclient"
+	"github.com/dra-steward/dra-steward/internal/text/printable"
 )
 
 // commandAnnotation names the command that works on a node, and where it runs.

@@ -11,9 +11,9 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
-	"github.com/dra-steward/dra-steward/internal/ownclient"
-	"github.com/dra-steward/dra-steward/internal/printable"
+	"github.com/dra-steward/dra-steward/internal/cluster/ownclient"
 	"github.com/dra-steward/dra-steward/internal/roll"
+	"github.com/dra-steward/dra-steward/internal/text/printable"
 )
 
 // unattended is how long a roll waits for a controller until the command warns that there is none.

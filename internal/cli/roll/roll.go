@@ -14,10 +14,10 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
-	"github.com/dra-steward/dra-steward/internal/clusterread"
-	"github.com/dra-steward/dra-steward/internal/clusterwrite"
-	"github.com/dra-steward/dra-steward/internal/ownclient"
-	"github.com/dra-steward/dra-steward/internal/printable"
+	"github.com/dra-steward/dra-steward/internal/cluster/clusterread"
+	"github.com/dra-steward/dra-steward/internal/cluster/clusterwrite"
+	"github.com/dra-steward/dra-steward/internal/cluster/ownclient"
+	"github.com/dra-steward/dra-steward/internal/text/printable"
 )
 
 // options are the flags of roll.

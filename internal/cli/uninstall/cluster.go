@@ -20,14 +20,14 @@ import (
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/charts"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
-	"github.com/dra-steward/dra-steward/internal/clusterread"
+	"github.com/dra-steward/dra-steward/internal/cluster/clusterread"
+	"github.com/dra-steward/dra-steward/internal/controller/lease"
+	"github.com/dra-steward/dra-steward/internal/devices/slicemerge"
+	"github.com/dra-steward/dra-steward/internal/devices/taints"
 	"github.com/dra-steward/dra-steward/internal/history"
-	"github.com/dra-steward/dra-steward/internal/lease"
 	"github.com/dra-steward/dra-steward/internal/manager"
-	"github.com/dra-steward/dra-steward/internal/plural"
-	"github.com/dra-steward/dra-steward/internal/printable"
-	"github.com/dra-steward/dra-steward/internal/slicemerge"
-	"github.com/dra-steward/dra-steward/internal/taints"
+	"github.com/dra-steward/dra-steward/internal/text/plural"
+	"github.com/dra-steward/dra-steward/internal/text/printable"
 )
 
 // uninstall is what uninstall works with.

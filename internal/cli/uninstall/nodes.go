@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/internal/plural"
+	"github.com/dra-steward/dra-steward/internal/text/plural"
 )
 
 // cleanNodes uncordons the nodes that rolls have cordoned, where rules are lifted, or lists them. A node

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"github.com/dra-steward/dra-steward/internal/plural"
-	"github.com/dra-steward/dra-steward/internal/slicemerge"
+	"github.com/dra-steward/dra-steward/internal/devices/slicemerge"
+	"github.com/dra-steward/dra-steward/internal/text/plural"
 	"github.com/dra-steward/dra-steward/pkg/patch/record"
 )
 

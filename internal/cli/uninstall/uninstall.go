@@ -14,9 +14,9 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
+	"github.com/dra-steward/dra-steward/internal/devices/taints"
 	"github.com/dra-steward/dra-steward/internal/drain"
-	"github.com/dra-steward/dra-steward/internal/printable"
-	"github.com/dra-steward/dra-steward/internal/taints"
+	"github.com/dra-steward/dra-steward/internal/text/printable"
 )
 
 // uninstallOptions are the flags of uninstall.

@@ -15,9 +15,9 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
-	"github.com/dra-steward/dra-steward/internal/clusterread"
+	"github.com/dra-steward/dra-steward/internal/cluster/clusterread"
+	"github.com/dra-steward/dra-steward/internal/foresight/placement"
 	"github.com/dra-steward/dra-steward/internal/manifest"
-	"github.com/dra-steward/dra-steward/internal/placement"
 )
 
 // maxPods bounds the pods that claims creates.

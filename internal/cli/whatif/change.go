@@ -8,11 +8,11 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
-	"github.com/dra-steward/dra-steward/internal/clusterread"
+	"github.com/dra-steward/dra-steward/internal/cluster/clusterread"
+	"github.com/dra-steward/dra-steward/internal/devices/taints"
+	"github.com/dra-steward/dra-steward/internal/foresight/placement"
+	"github.com/dra-steward/dra-steward/internal/kubernetes/newer"
 	"github.com/dra-steward/dra-steward/internal/manifest"
-	"github.com/dra-steward/dra-steward/internal/newer"
-	"github.com/dra-steward/dra-steward/internal/placement"
-	"github.com/dra-steward/dra-steward/internal/taints"
 )
 
 // targetHelp describes the arguments of commands about devices.

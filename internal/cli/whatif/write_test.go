@@ -7,8 +7,8 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/dra-steward/dra-steward/internal/clusterread"
-	"github.com/dra-steward/dra-steward/internal/placement"
+	"github.com/dra-steward/dra-steward/internal/cluster/clusterread"
+	"github.com/dra-steward/dra-steward/internal/foresight/placement"
 )
 
 // TestReason: a pod that lands for a while only says how long, one that does not land why not.

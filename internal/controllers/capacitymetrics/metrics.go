@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/dra-steward/dra-steward/internal/capacity"
+	"github.com/dra-steward/dra-steward/internal/foresight/capacity"
 )
 
 // maxRows bounds the drivers and the classes: their names are chosen by others.

@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 
-	"github.com/dra-steward/dra-steward/internal/reconcile"
-	"github.com/dra-steward/dra-steward/internal/selfsigned"
+	"github.com/dra-steward/dra-steward/internal/controller/reconcile"
+	"github.com/dra-steward/dra-steward/internal/serving/selfsigned"
 )
 
 // FieldManager is the name under which everything is written.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/drain"
-	"github.com/dra-steward/dra-steward/internal/windows"
+	"github.com/dra-steward/dra-steward/internal/guard/windows"
 )
 
 // FuzzDecide lets drains of any spec and status decide: nothing panics, lists stay within

@@ -18,9 +18,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/internal/condition"
+	"github.com/dra-steward/dra-steward/internal/cluster/ownclient"
+	"github.com/dra-steward/dra-steward/internal/controller/condition"
 	"github.com/dra-steward/dra-steward/internal/drain"
-	"github.com/dra-steward/dra-steward/internal/ownclient"
 )
 
 // Requester is the requester of the EvictionRequests. Kubernetes makes it a label of the

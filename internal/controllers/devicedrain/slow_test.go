@@ -13,7 +13,7 @@ import (
 	policyclient "k8s.io/client-go/kubernetes/typed/policy/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/internal/condition"
+	"github.com/dra-steward/dra-steward/internal/controller/condition"
 )
 
 // slowClient does not answer evictions of the pods in plane.hang, like an API server whose

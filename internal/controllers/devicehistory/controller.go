@@ -16,10 +16,10 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
+	"github.com/dra-steward/dra-steward/internal/controller/reconcile"
+	"github.com/dra-steward/dra-steward/internal/devices/taints"
 	"github.com/dra-steward/dra-steward/internal/history"
-	"github.com/dra-steward/dra-steward/internal/metric"
-	"github.com/dra-steward/dra-steward/internal/reconcile"
-	"github.com/dra-steward/dra-steward/internal/taints"
+	"github.com/dra-steward/dra-steward/internal/serving/metric"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 )
 

@@ -19,9 +19,9 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/internal/ownclient"
-	"github.com/dra-steward/dra-steward/internal/printable"
+	"github.com/dra-steward/dra-steward/internal/cluster/ownclient"
 	"github.com/dra-steward/dra-steward/internal/reaction"
+	"github.com/dra-steward/dra-steward/internal/text/printable"
 )
 
 // A ProofAPI creates the Jobs of proofs, and reads their logs; a [ProofClient] has it.

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/internal/reconcile"
+	"github.com/dra-steward/dra-steward/internal/controller/reconcile"
 	"github.com/dra-steward/dra-steward/internal/roll"
 )
 

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dra-steward/dra-steward/internal/reconcile"
+	"github.com/dra-steward/dra-steward/internal/controller/reconcile"
 	"github.com/go-logr/logr"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"

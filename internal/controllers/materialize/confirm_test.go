@@ -8,7 +8,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/dra-steward/dra-steward/internal/slicemerge"
+	"github.com/dra-steward/dra-steward/internal/devices/slicemerge"
 	"github.com/dra-steward/dra-steward/pkg/patch/record"
 )
 

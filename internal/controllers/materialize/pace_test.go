@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/dra-steward/dra-steward/internal/controllers/materialize"
-	"github.com/dra-steward/dra-steward/internal/slicemerge"
+	"github.com/dra-steward/dra-steward/internal/devices/slicemerge"
 )
 
 // TestPace: 5,000 pools take less than two minutes while the API server answers in 50 ms,

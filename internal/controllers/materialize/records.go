@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 
-	"github.com/dra-steward/dra-steward/internal/slicemerge"
+	"github.com/dra-steward/dra-steward/internal/devices/slicemerge"
 	"github.com/dra-steward/dra-steward/pkg/patch/record"
 )
 

@@ -4,7 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/dra-steward/dra-steward/internal/metric"
+	"github.com/dra-steward/dra-steward/internal/serving/metric"
 )
 
 // Metrics count what a writer writes.

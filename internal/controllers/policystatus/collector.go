@@ -25,8 +25,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record"
 
-	"github.com/dra-steward/dra-steward/internal/condition"
-	"github.com/dra-steward/dra-steward/internal/policyoutcome"
+	"github.com/dra-steward/dra-steward/internal/controller/condition"
+	"github.com/dra-steward/dra-steward/internal/rules/policyoutcome"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/record"
 
-	"github.com/dra-steward/dra-steward/internal/policyoutcome"
+	"github.com/dra-steward/dra-steward/internal/rules/policyoutcome"
 )
 
 // TestLongEvent: the text of an event is bounded, and cut between two characters.

@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 
+	"github.com/dra-steward/dra-steward/internal/controller/reconcile"
 	"github.com/dra-steward/dra-steward/internal/guard"
-	"github.com/dra-steward/dra-steward/internal/reconcile"
 )
 
 // FieldManager is the name under which the controller writes.

@@ -16,7 +16,7 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 
-	"github.com/dra-steward/dra-steward/internal/quantity"
+	"github.com/dra-steward/dra-steward/internal/cost/quantity"
 )
 
 // The encodings, by how a text begins: JSON, and JSON that is compressed and in base64. So

@@ -8,8 +8,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/dra-steward/dra-steward/internal/packed"
-	"github.com/dra-steward/dra-steward/internal/quantity"
+	"github.com/dra-steward/dra-steward/internal/cost/quantity"
+	"github.com/dra-steward/dra-steward/internal/memory/packed"
 )
 
 // A Record is what is known of devices of one pool, for keeping beyond the end of their

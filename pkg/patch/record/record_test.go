@@ -10,7 +10,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/dra-steward/dra-steward/internal/packed"
+	"github.com/dra-steward/dra-steward/internal/memory/packed"
 	"github.com/dra-steward/dra-steward/pkg/patch/record"
 )
 

@@ -1,3 +1,5 @@
+// Package apiserver has the rules of the API server of Kubernetes for devices, claims, classes and taint rules, and those of the
+// CustomResourceDefinitions of dra-steward.
 package apiserver
 
 import (

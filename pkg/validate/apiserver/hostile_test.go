@@ -5,7 +5,7 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 
-	"github.com/dra-steward/dra-steward/internal/selector/hostile"
+	"github.com/dra-steward/dra-steward/internal/cost/selector/hostile"
 	"github.com/dra-steward/dra-steward/pkg/validate/apiserver"
 )
 

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 	dracel "k8s.io/dynamic-resource-allocation/cel"
 
-	"github.com/dra-steward/dra-steward/internal/selector"
+	"github.com/dra-steward/dra-steward/internal/cost/selector"
 	"github.com/dra-steward/dra-steward/pkg/validate/internal/form"
 	"github.com/dra-steward/dra-steward/pkg/validate/internal/walk"
 )

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/internal/example"
+	"github.com/dra-steward/dra-steward/internal/manifest/example"
 	"github.com/dra-steward/dra-steward/pkg/validate"
 )
 

@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/dra-steward/dra-steward/internal/placement"
-	"github.com/dra-steward/dra-steward/internal/servergates"
+	"github.com/dra-steward/dra-steward/internal/foresight/placement"
+	"github.com/dra-steward/dra-steward/internal/kubernetes/servergates"
 )
 
 // A score counts the pods for which verdicts agree with what happened.

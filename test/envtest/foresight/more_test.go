@@ -14,8 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/dra-steward/dra-steward/internal/placement"
-	"github.com/dra-steward/dra-steward/internal/siblings"
+	"github.com/dra-steward/dra-steward/internal/devices/siblings"
+	"github.com/dra-steward/dra-steward/internal/foresight/placement"
 	"github.com/dra-steward/dra-steward/pkg/usage"
 )
 

@@ -16,7 +16,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/internal/cli"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
-	"github.com/dra-steward/dra-steward/internal/placement"
+	"github.com/dra-steward/dra-steward/internal/foresight/placement"
 	"github.com/dra-steward/dra-steward/test/envtest/internal/nodes"
 )
 

@@ -24,7 +24,7 @@ import (
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/internal/admissionpolicy"
+	"github.com/dra-steward/dra-steward/internal/rules/admissionpolicy"
 	"github.com/dra-steward/dra-steward/pkg/policy"
 	"github.com/dra-steward/dra-steward/test/envtest/internal/deployed"
 )

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dra-steward/dra-steward/internal/testaudit"
+	"github.com/dra-steward/dra-steward/internal/testsupport/testaudit"
 	resourceapi "k8s.io/api/resource/v1"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 )

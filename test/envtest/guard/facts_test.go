@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
-	"github.com/dra-steward/dra-steward/internal/clusterdata"
+	"github.com/dra-steward/dra-steward/internal/cluster/clusterdata"
 	"github.com/dra-steward/dra-steward/pkg/tracker"
 	"github.com/dra-steward/dra-steward/test/envtest/internal/proc"
 )

@@ -16,7 +16,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/internal/cli"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
-	"github.com/dra-steward/dra-steward/internal/policyoutcome"
+	"github.com/dra-steward/dra-steward/internal/rules/policyoutcome"
 	"github.com/dra-steward/dra-steward/test/chart"
 	"github.com/dra-steward/dra-steward/test/envtest/guard"
 	"github.com/dra-steward/dra-steward/test/envtest/internal/proc"

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dra-steward/dra-steward/internal/testaudit"
+	"github.com/dra-steward/dra-steward/internal/testsupport/testaudit"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"

@@ -23,8 +23,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	podresourcesapi "k8s.io/kubelet/pkg/apis/podresources/v1"
 
-	"github.com/dra-steward/dra-steward/internal/freeport"
-	"github.com/dra-steward/dra-steward/internal/testmemory"
+	"github.com/dra-steward/dra-steward/internal/testsupport/freeport"
+	"github.com/dra-steward/dra-steward/internal/testsupport/testmemory"
 	"github.com/dra-steward/dra-steward/pkg/podresources"
 )
 

@@ -19,7 +19,7 @@ import (
 
 	"github.com/dra-steward/dra-steward/internal/cli"
 	"github.com/dra-steward/dra-steward/internal/cli/cmdutil"
-	"github.com/dra-steward/dra-steward/internal/freeport"
+	"github.com/dra-steward/dra-steward/internal/testsupport/freeport"
 	"github.com/dra-steward/dra-steward/test/envtest/internal/loglines"
 )
 

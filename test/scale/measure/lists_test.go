@@ -19,8 +19,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
-	"github.com/dra-steward/dra-steward/internal/testaudit"
-	"github.com/dra-steward/dra-steward/internal/testmemory"
+	"github.com/dra-steward/dra-steward/internal/testsupport/testaudit"
+	"github.com/dra-steward/dra-steward/internal/testsupport/testmemory"
 )
 
 // reader is the user as whom commands read; of its requests there is an audit log.

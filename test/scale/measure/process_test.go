@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dra-steward/dra-steward/internal/testmemory"
+	"github.com/dra-steward/dra-steward/internal/testsupport/testmemory"
 )
 
 // A process is the program that runs for long.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dra-steward/dra-steward/internal/testrecord"
+	"github.com/dra-steward/dra-steward/internal/testsupport/testrecord"
 )
 
 // recordColumns are those of test/results/scale.tsv, of which tools/citest makes a table and a picture.

@@ -1,3 +1,4 @@
+// Package form checks the form of single values: names, attributes, the lengths of lists.
 package form
 
 import (

@@ -1,3 +1,4 @@
+// Package walk visits the parts of claims and devices that rules check, each with its path.
 package walk
 
 import (

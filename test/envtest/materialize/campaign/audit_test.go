@@ -11,7 +11,7 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 
-	"github.com/dra-steward/dra-steward/internal/testaudit"
+	"github.com/dra-steward/dra-steward/internal/testsupport/testaudit"
 	"github.com/dra-steward/dra-steward/test/chart/controller"
 	"github.com/dra-steward/dra-steward/test/envtest/materialize/campaign/internal/model"
 )

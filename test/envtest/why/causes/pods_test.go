@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/retry"
 
-	"github.com/dra-steward/dra-steward/internal/why"
+	"github.com/dra-steward/dra-steward/internal/foresight/why"
 )
 
 // shared are the cases about parts of devices.

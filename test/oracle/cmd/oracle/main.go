@@ -20,7 +20,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/dra-steward/dra-steward/internal/corpus"
+	"github.com/dra-steward/dra-steward/internal/testsupport/corpus"
 	"github.com/dra-steward/dra-steward/test/oracle"
 	"github.com/dra-steward/dra-steward/test/oracle/build"
 	"github.com/dra-steward/dra-steward/test/oracle/campaign"
