@@ -88,7 +88,7 @@ type process struct {
 
 // start starts the webhook as a process. The kernel limits its memory: by a control group, else by
 // the limit of its data segment, which also counts memory that the runtime has given back.
-func start(t *testing.T) *process {
+func start(t *testing.T, flags ...string) *process {
 	t.Helper()
 	addresses := make([]string, 3)
 	for i := range addresses {
@@ -99,9 +99,9 @@ func start(t *testing.T) *process {
 		addresses[i] = address
 	}
 	log := &bytes.Buffer{}
-	command := testmemory.Command(t, limit, build(t), "serve",
-		"--cert-dir="+t.TempDir(), "--self-signed=127.0.0.1", "--shutdown-delay=0s", "--log-level=error",
-		"--address="+addresses[0], "--health-address="+addresses[1], "--metrics-address="+addresses[2])
+	command := testmemory.Command(t, limit, build(t), append([]string{"serve",
+		"--cert-dir=" + t.TempDir(), "--self-signed=127.0.0.1", "--shutdown-delay=0s", "--log-level=error",
+		"--address=" + addresses[0], "--health-address=" + addresses[1], "--metrics-address=" + addresses[2]}, flags...)...)
 	command.Env = append(os.Environ(), "GOMEMLIMIT="+goLimit)
 	command.Stdout, command.Stderr = log, log
 	if err := command.Start(); err != nil {
@@ -162,12 +162,17 @@ func (p *process) send(client *http.Client, namespace string, i int) error {
 	if i%2 == 0 {
 		kilobytes = 300
 	}
-	object, err := json.Marshal(largeClaim(namespace, i, kilobytes))
+	return p.ask(client, namespace, strconv.Itoa(i), largeClaim(namespace, i, kilobytes))
+}
+
+// ask sends the review of a claim that is created.
+func (p *process) ask(client *http.Client, namespace, uid string, claim any) error {
+	object, err := json.Marshal(claim)
 	if err != nil {
 		return err
 	}
 	review := admissionv1.AdmissionReview{TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"},
-		Request: &admissionv1.AdmissionRequest{UID: types.UID(strconv.Itoa(i)), Operation: admissionv1.Create, Namespace: namespace,
+		Request: &admissionv1.AdmissionRequest{UID: types.UID(uid), Operation: admissionv1.Create, Namespace: namespace,
 			Kind:     metav1.GroupVersionKind{Group: "resource.k8s.io", Version: "v1", Kind: "ResourceClaim"},
 			Resource: metav1.GroupVersionResource{Group: "resource.k8s.io", Version: "v1", Resource: "resourceclaims"},
 			Object:   runtime.RawExtension{Raw: object}}}
