@@ -48,7 +48,7 @@ func TestMetricsPageIsCurrent(t *testing.T) {
 // that Metrics leaves out.
 func TestEveryMetricIsListed(t *testing.T) {
 	var files []string
-	for _, folder := range []string{".", "../server", "../manager", "../nodeagent", "../policyload"} {
+	for _, folder := range []string{".", "../server", "../manager", "../nodeagent", "../rules/policyload"} {
 		found, err := filepath.Glob(folder + "/*.go")
 		if err != nil || found == nil {
 			t.Fatal(folder, err)

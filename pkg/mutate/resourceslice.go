@@ -142,14 +142,19 @@ type placedTaint struct {
 // path names the device as pkg/validate does: by its index where it has no name, and
 // marked where the name could be taken for an index.
 func (t placedTaint) path() string {
-	device := t.device
+	return fmt.Sprintf("%s.taints[%d].timeAdded", itemPath("spec.devices", t.deviceIndex, t.device), t.index)
+}
+
+// itemPath is the place of an item in a list, as the rules write it: by its name, or by its index when it has none. A name
+// that could be taken for an index is marked: spec.devices[name=0].
+func itemPath(list string, index int, name string) string {
 	switch {
-	case device == "":
-		device = strconv.Itoa(t.deviceIndex)
-	case strings.Trim(device, "0123456789") == "":
-		device = "name=" + device
+	case name == "":
+		name = strconv.Itoa(index)
+	case strings.Trim(name, "0123456789") == "":
+		name = "name=" + name
 	}
-	return fmt.Sprintf("spec.devices[%s].taints[%d].timeAdded", device, t.index)
+	return list + "[" + name + "]"
 }
 
 func tainted(slice *resourceapi.ResourceSlice) bool {

@@ -1,6 +1,7 @@
 package mutate
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -42,15 +43,19 @@ var settingsPath = field.NewPath("defaults")
 
 // Validate refuses an unknown mode and a window that makes no sense.
 func (s Settings) Validate() error {
+	var all []error
 	switch s.Finalizer {
 	case "", v1alpha1.FinalizerCreate, v1alpha1.FinalizerRepair, v1alpha1.FinalizerOff:
 	default:
-		return field.NotSupported(settingsPath.Child("finalizer"), s.Finalizer,
-			[]v1alpha1.FinalizerMode{v1alpha1.FinalizerCreate, v1alpha1.FinalizerRepair, v1alpha1.FinalizerOff})
+		all = append(all, field.NotSupported(settingsPath.Child("finalizer"), s.Finalizer,
+			[]v1alpha1.FinalizerMode{v1alpha1.FinalizerCreate, v1alpha1.FinalizerRepair, v1alpha1.FinalizerOff}))
 	}
 	if window := s.timeAddedWindow(); window < 0 || window > maxTimeAddedWindow {
-		return field.Invalid(settingsPath.Child("timeAddedWindow"), window.String(),
-			fmt.Sprintf("must be between 0s (off) and %s", maxTimeAddedWindow))
+		all = append(all, field.Invalid(settingsPath.Child("timeAddedWindow"), window.String(),
+			fmt.Sprintf("must be between 0s (off) and %s", maxTimeAddedWindow)))
 	}
-	return validateTolerations(s.Tolerations)
+	for _, err := range validateTolerations(s.Tolerations) {
+		all = append(all, err)
+	}
+	return errors.Join(all...)
 }

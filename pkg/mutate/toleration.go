@@ -38,7 +38,7 @@ func (spec claimSpec) lists() iter.Seq[tolerationList] {
 		for i := range spec.Devices.Requests {
 			request := &spec.Devices.Requests[i]
 			at := fmt.Sprintf("%s/devices/requests/%d", spec.pointer, i)
-			path := fmt.Sprintf("%s.devices.requests[%s]", strings.ReplaceAll(spec.pointer[1:], "/", "."), request.Name)
+			path := itemPath(strings.ReplaceAll(spec.pointer[1:], "/", ".")+".devices.requests", i, request.Name)
 			for list := range listsOf(request, at, path) {
 				if len(*list.items) <= resourceapi.DeviceTolerationsMaxLength && !yield(list) {
 					return
@@ -62,7 +62,7 @@ func listsOf(request *resourceapi.DeviceRequest, at, path string) iter.Seq[toler
 		for j := range request.FirstAvailable {
 			one := &request.FirstAvailable[j]
 			pointer := fmt.Sprintf("%s/firstAvailable/%d/tolerations", at, j)
-			path := fmt.Sprintf("%s.firstAvailable[%s].tolerations", path, one.Name)
+			path := itemPath(path+".firstAvailable", j, one.Name) + ".tolerations"
 			if !yield(tolerationList{request.Name + "/" + one.Name, one.DeviceClassName, pointer, path, &one.Tolerations}) {
 				return
 			}

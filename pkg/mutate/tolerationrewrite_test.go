@@ -2,6 +2,7 @@ package mutate_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/pkg/mutate"
@@ -261,20 +263,45 @@ func TestComponentsAreLeftAlone(t *testing.T) {
 
 func TestTolerationSettings(t *testing.T) {
 	for problem, site := range map[string]v1alpha1.Tolerations{
-		"rules[0]: changes nothing":               {Rules: []v1alpha1.TolerationRule{{Namespaces: []string{"a"}}}},
-		"rules[0].maxSeconds: -1":                 {Rules: []v1alpha1.TolerationRule{{MaxSeconds: new(int64(-1))}}},
-		"rules[0].defaultSeconds: 2: must not be": {Rules: []v1alpha1.TolerationRule{{MaxSeconds: new(int64(1)), DefaultSeconds: new(int64(2))}}},
-		"rules[0].add[0].key":                     {Rules: []v1alpha1.TolerationRule{{Add: []resourceapi.DeviceToleration{{Operator: "Exists", Effect: "NoSchedule"}}}}},
-		"rules[0].add[0].operator":                {Rules: []v1alpha1.TolerationRule{{Add: []resourceapi.DeviceToleration{{Key: "a", Operator: "In", Effect: "NoSchedule"}}}}},
-		"rules[0].add[0].value":                   {Rules: []v1alpha1.TolerationRule{{Add: []resourceapi.DeviceToleration{{Key: "a", Operator: "Exists", Value: "x"}}}}},
-		"rules[0].add[0].effect":                  {Rules: []v1alpha1.TolerationRule{{Add: []resourceapi.DeviceToleration{{Key: "a"}}}}},
-		"rules[0].add[0].tolerationSeconds":       {Rules: []v1alpha1.TolerationRule{{Add: []resourceapi.DeviceToleration{{Key: "a", Effect: "NoSchedule", TolerationSeconds: new(int64(1))}}}}},
-		"rules[0].add: 17 tolerations":            {Rules: []v1alpha1.TolerationRule{{Add: make([]resourceapi.DeviceToleration, 17)}}},
+		"rules[0]: Required value: changes nothing":              {Rules: []v1alpha1.TolerationRule{{Namespaces: []string{"a"}}}},
+		"rules[0].maxSeconds: Invalid value: -1":                 {Rules: []v1alpha1.TolerationRule{{MaxSeconds: new(int64(-1))}}},
+		"rules[0].defaultSeconds: Invalid value: 2: must not be": {Rules: []v1alpha1.TolerationRule{{MaxSeconds: new(int64(1)), DefaultSeconds: new(int64(2))}}},
+		"rules[0].add[0].key":                                    {Rules: []v1alpha1.TolerationRule{{Add: []resourceapi.DeviceToleration{{Operator: "Exists", Effect: "NoSchedule"}}}}},
+		"rules[0].add[0].operator":                               {Rules: []v1alpha1.TolerationRule{{Add: []resourceapi.DeviceToleration{{Key: "a", Operator: "In", Effect: "NoSchedule"}}}}},
+		"rules[0].add[0].value":                                  {Rules: []v1alpha1.TolerationRule{{Add: []resourceapi.DeviceToleration{{Key: "a", Operator: "Exists", Value: "x"}}}}},
+		"rules[0].add[0].effect":                                 {Rules: []v1alpha1.TolerationRule{{Add: []resourceapi.DeviceToleration{{Key: "a"}}}}},
+		"rules[0].add[0].tolerationSeconds":                      {Rules: []v1alpha1.TolerationRule{{Add: []resourceapi.DeviceToleration{{Key: "a", Effect: "NoSchedule", TolerationSeconds: new(int64(1))}}}}},
+		"rules[0].add: Too many: 17":                             {Rules: []v1alpha1.TolerationRule{{Add: make([]resourceapi.DeviceToleration, 17)}}},
 	} {
 		err := mutate.Settings{Tolerations: &site}.Validate()
-		if err == nil || !strings.Contains(err.Error(), "defaults.tolerations."+problem) {
-			t.Errorf("got %v, want an error with %s", err, problem)
+		if of := (*field.Error)(nil); !errors.As(err, &of) || !strings.Contains(err.Error(), "defaults.tolerations."+problem) {
+			t.Errorf("got %v, want an error of a field with %s", err, problem)
 		}
+	}
+	all := mutate.Settings{Finalizer: "maybe", TimeAddedWindow: &metav1.Duration{Duration: -1}, Tolerations: &v1alpha1.Tolerations{Rules: []v1alpha1.TolerationRule{{MaxSeconds: new(int64(-1))}, {}}}}
+	for _, part := range []string{"defaults.finalizer", "defaults.timeAddedWindow", "rules[0].maxSeconds", "rules[1]"} {
+		if err := all.Validate(); err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("got %v, want an error with %s, too", err, part)
+		}
+	}
+}
+
+// TestPathsOfNumericNames: the place of a request, and of an alternative, whose name is a number is not taken for an index.
+func TestPathsOfNumericNames(t *testing.T) {
+	many := slices.Repeat([]resourceapi.DeviceToleration{{Key: "example.com/health", Operator: "Exists"}}, 9)
+	claim := &resourceapi.ResourceClaim{}
+	claim.Spec.Devices.Requests = []resourceapi.DeviceRequest{
+		{Name: "2", FirstAvailable: []resourceapi.DeviceSubRequest{{Name: "1", Tolerations: many}}}, {Name: "gpu"}, {}}
+	result, err := mutate.ResourceClaim().Apply(mutate.Write[resourceapi.ResourceClaim]{Object: claim}, mutate.Settings{Tolerations: &v1alpha1.Tolerations{ExpandEmptyEffect: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var paths []string
+	for _, w := range result.Warnings {
+		paths = append(paths, w.Path)
+	}
+	if want := []string{"spec.devices.requests[name=2].firstAvailable[name=1].tolerations"}; !slices.Equal(paths, want) {
+		t.Errorf("got %v, want %v", paths, want)
 	}
 }
 

@@ -161,60 +161,69 @@ func (e *tolerationEdit) warn(format string, args ...any) {
 }
 
 // checkNamespaces refuses what no namespace is named, such as a pattern: it would match nothing.
-func checkNamespaces(names []string, at *field.Path) error {
+func checkNamespaces(names []string, at *field.Path) (errs field.ErrorList) {
 	for i, name := range names {
 		if len(validation.IsDNS1123Label(name)) > 0 {
-			return field.Invalid(at.Index(i), name, "no namespace has this name, and patterns are not supported: list the names")
+			errs = append(errs, field.Invalid(at.Index(i), name, "no namespace has this name, and patterns are not supported: list the names"))
 		}
 	}
-	return nil
+	return errs
 }
 
-// validateTolerations refuses what could not be written or could never hold.
-func validateTolerations(site *v1alpha1.Tolerations) error {
+// validateTolerations returns what could not be written or could never hold, all of it.
+func validateTolerations(site *v1alpha1.Tolerations) (errs field.ErrorList) {
 	if site == nil {
 		return nil
 	}
 	for i, rule := range site.Rules {
-		at := fmt.Sprintf("defaults.tolerations.rules[%d]", i)
-		if len(rule.Add) > resourceapi.DeviceTolerationsMaxLength {
-			return fmt.Errorf("%s.add: %d tolerations: must have at most %d", at, len(rule.Add), resourceapi.DeviceTolerationsMaxLength)
+		at := settingsPath.Child("tolerations", "rules").Index(i)
+		if n := len(rule.Add); n > resourceapi.DeviceTolerationsMaxLength {
+			errs = append(errs, field.TooMany(at.Child("add"), n, resourceapi.DeviceTolerationsMaxLength))
 		}
 		if len(rule.Add) == 0 && rule.DefaultSeconds == nil && rule.MaxSeconds == nil {
-			return fmt.Errorf("%s: changes nothing: set add, defaultSeconds or maxSeconds", at)
+			errs = append(errs, field.Required(at, "changes nothing: set add, defaultSeconds or maxSeconds"))
 		}
-		if err := checkNamespaces(rule.Namespaces, settingsPath.Child("tolerations", "rules").Index(i).Child("namespaces")); err != nil {
-			return err
-		}
-		for name, seconds := range map[string]*int64{"defaultSeconds": rule.DefaultSeconds, "maxSeconds": rule.MaxSeconds} {
-			if seconds != nil && *seconds < 0 {
-				return fmt.Errorf("%s.%s: %d: must be 0 or more", at, name, *seconds)
-			}
-		}
-		if rule.DefaultSeconds != nil && rule.MaxSeconds != nil && *rule.DefaultSeconds > *rule.MaxSeconds {
-			return fmt.Errorf("%s.defaultSeconds: %d: must not be more than maxSeconds, %d", at, *rule.DefaultSeconds, *rule.MaxSeconds)
-		}
+		errs = append(errs, checkNamespaces(rule.Namespaces, at.Child("namespaces"))...)
+		errs = append(errs, validateSeconds(rule, at)...)
 		for j, toleration := range rule.Add {
-			if err := validateAdded(toleration); err != nil {
-				return fmt.Errorf("%s.add[%d]%w", at, j, err)
+			if len(rule.Add) > resourceapi.DeviceTolerationsMaxLength {
+				break
+			}
+			if err := validateAdded(toleration, at.Child("add").Index(j)); err != nil {
+				errs = append(errs, err)
 			}
 		}
 	}
-	return nil
+	return errs
 }
 
-func validateAdded(t resourceapi.DeviceToleration) error {
+func validateSeconds(rule v1alpha1.TolerationRule, at *field.Path) (errs field.ErrorList) {
+	for _, seconds := range []struct {
+		name  string
+		value *int64
+	}{{"defaultSeconds", rule.DefaultSeconds}, {"maxSeconds", rule.MaxSeconds}} {
+		if seconds.value != nil && *seconds.value < 0 {
+			errs = append(errs, field.Invalid(at.Child(seconds.name), *seconds.value, "must be 0 or more"))
+		}
+	}
+	if rule.DefaultSeconds != nil && rule.MaxSeconds != nil && *rule.DefaultSeconds > *rule.MaxSeconds {
+		errs = append(errs, field.Invalid(at.Child("defaultSeconds"), *rule.DefaultSeconds, fmt.Sprintf("must not be more than maxSeconds, %d", *rule.MaxSeconds)))
+	}
+	return errs
+}
+
+func validateAdded(t resourceapi.DeviceToleration, at *field.Path) *field.Error {
 	switch {
 	case t.Key == "":
-		return fmt.Errorf(".key: is empty: a toleration for every taint would be added to every claim; name the key")
+		return field.Required(at.Child("key"), "a toleration for every taint would be added to every claim; name the key")
 	case t.Operator != "" && t.Operator != resourceapi.DeviceTolerationOpEqual && t.Operator != resourceapi.DeviceTolerationOpExists:
-		return fmt.Errorf(".operator: %q: must be Equal or Exists", t.Operator)
+		return field.NotSupported(at.Child("operator"), t.Operator, []resourceapi.DeviceTolerationOperator{resourceapi.DeviceTolerationOpEqual, resourceapi.DeviceTolerationOpExists})
 	case t.Operator == resourceapi.DeviceTolerationOpExists && t.Value != "":
-		return fmt.Errorf(".value: %q: must be empty with the operator Exists", t.Value)
+		return field.Invalid(at.Child("value"), t.Value, "must be empty with the operator Exists")
 	case t.Effect != resourceapi.DeviceTaintEffectNoSchedule && t.Effect != resourceapi.DeviceTaintEffectNoExecute:
-		return fmt.Errorf(".effect: %q: must be NoSchedule or NoExecute", t.Effect)
+		return field.NotSupported(at.Child("effect"), t.Effect, []resourceapi.DeviceTaintEffect{resourceapi.DeviceTaintEffectNoSchedule, resourceapi.DeviceTaintEffectNoExecute})
 	case t.TolerationSeconds != nil && t.Effect != resourceapi.DeviceTaintEffectNoExecute:
-		return fmt.Errorf(".tolerationSeconds: only tolerations for NoExecute have seconds")
+		return field.Invalid(at.Child("tolerationSeconds"), *t.TolerationSeconds, "only tolerations for NoExecute have seconds")
 	}
 	return nil
 }

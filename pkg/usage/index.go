@@ -461,6 +461,9 @@ func trimPod(pod *corev1.Pod) *corev1.Pod {
 	kept.Status.Phase = pod.Status.Phase
 	kept.Status.ResourceClaimStatuses = pod.Status.ResourceClaimStatuses
 	kept.Status.ExtendedResourceClaimStatus = pod.Status.ExtendedResourceClaimStatus
+	if c := disruptionTarget(pod); c != nil {
+		kept.Status.Conditions = []corev1.PodCondition{{Type: c.Type, Status: c.Status, Reason: c.Reason, LastTransitionTime: c.LastTransitionTime}}
+	}
 	return kept
 }
 

@@ -48,32 +48,47 @@ func TestWatchedChanges(t *testing.T) {
 		}, true},
 		"another pod of the name": {func(p *corev1.Pod) { p.UID = "another" }, true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			var index Index
-			old := pod("p", "c")
-			old.Spec.ResourceClaims = append(old.Spec.ResourceClaims, corev1.PodResourceClaim{Name: "made", ResourceClaimTemplateName: ptr.To("template")})
-			index.SetClaim(reserve(claim("c", "gpu-0"), old))
-			index.SetPod(old)
-			var got []types.NamespacedName
-			index.Watch(func(pod types.NamespacedName) { got = append(got, pod) })
-			got = nil
-			changed := old.DeepCopy()
-			changed.ResourceVersion = "2"
-			tt.change(changed)
-			index.SetPod(changed)
-			if (len(got) > 0) != tt.notifies {
-				t.Errorf("notified of %v, want a notification: %t", got, tt.notifies)
+		for _, trimmed := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, trimmed %t", name, trimmed), func(t *testing.T) { watchedChange(t, tt.change, trimmed, tt.notifies) })
+		}
+	}
+}
+
+func watchedChange(t *testing.T, change func(*corev1.Pod), trimmed, notifies bool) {
+	trim := func(p *corev1.Pod) *corev1.Pod {
+		if trimmed {
+			object, err := Trim(p)
+			if err != nil {
+				t.Fatal(err)
 			}
-			if index.Pod("ns", "p") != changed {
-				t.Error("the index has the old object")
-			}
-			if changed.UID == old.UID && !slices.Equal(index.Pods("ns", "c"), []*corev1.Pod{changed}) {
-				t.Error("the claim has the old object of its pod")
-			}
-			if concerned := index.Concerned(&resourceapi.DeviceTaintSelector{Driver: new("d"), Pool: new("p"), Device: new("gpu-0")}, nil); len(concerned) != 1 {
-				t.Errorf("the device concerns %v", concerned)
-			}
-		})
+			return object.(*corev1.Pod)
+		}
+		return p
+	}
+	var index Index
+	old := pod("p", "c")
+	old.Spec.ResourceClaims = append(old.Spec.ResourceClaims, corev1.PodResourceClaim{Name: "made", ResourceClaimTemplateName: ptr.To("template")})
+	index.SetClaim(reserve(claim("c", "gpu-0"), old))
+	index.SetPod(trim(old))
+	var got []types.NamespacedName
+	index.Watch(func(pod types.NamespacedName) { got = append(got, pod) })
+	got = nil
+	changed := old.DeepCopy()
+	changed.ResourceVersion = "2"
+	change(changed)
+	changed = trim(changed)
+	index.SetPod(changed)
+	if (len(got) > 0) != notifies {
+		t.Errorf("notified of %v, want a notification: %t", got, notifies)
+	}
+	if index.Pod("ns", "p") != changed {
+		t.Error("the index has the old object")
+	}
+	if changed.UID == old.UID && !slices.Equal(index.Pods("ns", "c"), []*corev1.Pod{changed}) {
+		t.Error("the claim has the old object of its pod")
+	}
+	if concerned := index.Concerned(&resourceapi.DeviceTaintSelector{Driver: new("d"), Pool: new("p"), Device: new("gpu-0")}, nil); len(concerned) != 1 {
+		t.Errorf("the device concerns %v", concerned)
 	}
 }
 
