@@ -22,8 +22,8 @@ type Holders interface {
 // Found are the devices of a selector.
 type Found struct {
 	patch.Selection
-	// Unknown are allocated devices of the driver and pool that no slice has, so that the expressions of the
-	// selector cannot be evaluated.
+	// Unknown are allocated devices of the driver and pool that no slice has, or for whose slices the expressions of
+	// the selector fail or cost too much: whether they are selected cannot be found out.
 	Unknown []v1alpha1.DeviceName
 }
 
@@ -57,9 +57,12 @@ func Select(find patch.Find, selector *v1alpha1.DrainSelector, all iter.Seq[*res
 	}
 	known := map[v1alpha1.DeviceName]bool{}
 	if len(selector.Selectors) > 0 {
-		known = names(old)
-		for _, name := range find(selector, old).Devices {
-			if gone[name] {
+		older := find(selector, old)
+		if older.Failures.Devices == 0 && !older.More {
+			known = names(old)
+		}
+		for _, name := range older.Devices {
+			if known[name] = true; gone[name] {
 				found.Devices = append(found.Devices, name)
 			}
 		}

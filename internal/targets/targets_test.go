@@ -80,6 +80,22 @@ func TestSelect(t *testing.T) {
 	}
 }
 
+// TestSelectFails: a device that is gone is unknown if the expression fails for it, or if the devices cost too much, and is not
+// taken for one that the selector leaves out.
+func TestSelectFails(t *testing.T) {
+	bare := slice("old", 1, 1, "h0", "h2")
+	bare.Spec.Devices[0].Attributes = nil
+	selector := &v1alpha1.DrainSelector{Driver: ptr.To(driver), Pool: ptr.To("a"), Selectors: []resourceapi.DeviceSelector{
+		{CEL: &resourceapi.CELDeviceSelector{Expression: fmt.Sprintf("device.attributes[%q].model == 'h'", driver)}}}}
+	all := []*resourceapi.ResourceSlice{bare, slice("new", 2, 1, "h1")}
+	for limit, want := range map[uint64][]string{0: {"h0"}, 1: {"h0", "h2"}} {
+		found := targets.Select(new(patch.Compiler).Within(limit), selector, slices.Values(all), holding("h0", "h2"))
+		if got := namesOf(found.Unknown); !slices.Equal(got, want) {
+			t.Errorf("limit %d: unknown %v, want %v; selected %v", limit, got, want, namesOf(found.Devices))
+		}
+	}
+}
+
 func namesOf(all []v1alpha1.DeviceName) (names []string) {
 	for _, name := range all {
 		names = append(names, name.Device)
