@@ -207,6 +207,12 @@ func (l Linter) result(t task, document *manifest.Document, err error) Result {
 	}
 	result := Result{File: document.File, Line: document.Line, APIVersion: document.APIVersion,
 		Kind: document.Kind, Namespace: document.Namespace, Name: document.Name, Skipped: !document.Ours()}
+	if document.Ours() {
+		if result.Partial = l.world.notWhole(document); result.Partial != "" {
+			result.Skipped = true
+			return result
+		}
+	}
 	switch {
 	case l.Verdicts && result.Skipped:
 	case result.Skipped:

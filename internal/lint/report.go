@@ -71,6 +71,8 @@ type Result struct {
 	APIVersion, Kind, Namespace, Name string
 	// Skipped objects are of other groups: nothing is said about them.
 	Skipped bool
+	// Partial is why a skipped object of ours is not checked: it is not what the API server gets.
+	Partial string
 	Reports []Diagnostic
 	// Verdict is set instead of Reports if verdicts are asked for.
 	Verdict Verdict

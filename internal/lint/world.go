@@ -25,6 +25,8 @@ type world struct {
 	shared []any
 	local  map[string][]any
 	views  map[string]*existing.Objects
+	// patches are the files that a kustomization names as patches.
+	patches map[string]bool
 	// more is true with --existing, without which a kind that is not in the input says nothing.
 	more bool
 }
@@ -68,14 +70,18 @@ func (w *world) add(folder string, object any) {
 
 // parts adds the objects of a text.
 func (w *world) parts(folder string, part manifest.Part) {
-	if !part.Has(append([]string{"Namespace"}, crossObjectKinds...)...) {
+	if !part.Has(append([]string{"Namespace", "ustomiz"}, crossObjectKinds...)...) {
 		return
 	}
 	for document, err := range part.Documents() {
 		if err != nil {
 			continue // the check reports it
 		}
-		if object := decode(document); object != nil {
+		if document.Kind == "Kustomization" || document.Kind == "Component" {
+			w.kustomization(document)
+			continue
+		}
+		if object := decode(document); object != nil && w.notWhole(document) == "" {
 			w.add(folder, object)
 		}
 	}

@@ -24,7 +24,7 @@ func PodOf(pod *corev1.Pod, node string) Pod {
 
 // whyNotReady is why a pod is not ready, as far as its status says.
 func whyNotReady(pod *corev1.Pod) string {
-	for _, c := range append(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses...) {
+	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		switch {
 		case c.State.Waiting != nil:
 			return fmt.Sprintf("container %s waits: %s %s", c.Name, c.State.Waiting.Reason, c.State.Waiting.Message)

@@ -174,6 +174,10 @@ func runLint(ctx context.Context, streams cmdutil.Streams, o lintOptions, config
 				printable.Printf(streams.Err, "%s\n", report)
 			}
 		}
+		if result.Partial != "" {
+			progress.Hide()
+			printable.Printf(streams.Err, "%s:%d: not checked: %s\n", result.File, result.Line, result.Partial)
+		}
 		tally.add(result)
 		if err := printer.Print(result); err != nil {
 			return err

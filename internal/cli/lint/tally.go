@@ -19,6 +19,8 @@ type tally struct {
 
 	checked, skipped, errors, warnings int
 	failed                             bool
+	// partial are the objects that are not checked, though they are of our groups.
+	partial int
 	// unopened are files that could not be read at all.
 	unopened []error
 }
@@ -27,6 +29,8 @@ func (t *tally) add(r lint.Result) {
 	switch {
 	case r.Err != nil:
 		t.unopen(r.Err)
+	case r.Partial != "":
+		t.partial++
 	case r.Skipped:
 		t.skipped++
 	case r.Kind != "":
@@ -51,8 +55,12 @@ func (t *tally) unopen(err error) {
 }
 
 func (t *tally) summary(program string) string {
-	summary := fmt.Sprintf("%s checked, %d skipped (other API groups): %s, %s",
-		plural.Of(t.checked, "object"), t.skipped, plural.Of(t.errors, "error"), plural.Of(t.warnings, "warning"))
+	partial := ""
+	if t.partial > 0 {
+		partial = fmt.Sprintf(", %d not checked", t.partial)
+	}
+	summary := fmt.Sprintf("%s checked, %d skipped (other API groups)%s: %s, %s",
+		plural.Of(t.checked, "object"), t.skipped, partial, plural.Of(t.errors, "error"), plural.Of(t.warnings, "warning"))
 	if t.errors+t.warnings > 0 {
 		summary += "; run '" + program + " explain RULE' for details"
 	}
@@ -67,6 +75,9 @@ func (t *tally) end() error {
 	}
 	if t.failed {
 		return cmdutil.ErrFindings
+	}
+	if t.checked == 0 && t.partial > 0 && !t.allowEmpty {
+		return errors.New("nothing is checked: the objects are patches of Kustomize or encrypted; if that is right, set --allow-empty")
 	}
 	if t.checked == 0 && !t.allowEmpty {
 		return errors.New("nothing to check: the input has no objects of resource.k8s.io or dra-steward.io; if that is right, set --allow-empty")
