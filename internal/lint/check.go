@@ -44,6 +44,7 @@ func (s *Site) check(document *manifest.Document, w *world, namespace string, no
 		}
 		j.version()
 		j.rules(object)
+		j.adminAccess(object)
 		j.next(object)
 	}
 	if templates {

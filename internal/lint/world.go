@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -25,6 +26,8 @@ type world struct {
 	shared []any
 	local  map[string][]any
 	views  map[string]*existing.Objects
+	// namespaces are those of the input, then those of --existing.
+	namespaces []*corev1.Namespace
 	// patches are the files that a kustomization names as patches.
 	patches map[string]bool
 	// more is true with --existing, without which a kind that is not in the input says nothing.
@@ -52,8 +55,11 @@ func decode(document *manifest.Document) any {
 func (w *world) add(folder string, object any) {
 	w.names.Add(object)
 	switch object := object.(type) {
-	case *resourceapi.DeviceClass, *corev1.Namespace:
+	case *resourceapi.DeviceClass:
 		w.shared = append(w.shared, object)
+		return
+	case *corev1.Namespace:
+		w.shared, w.namespaces = append(w.shared, object), append(w.namespaces, object)
 		return
 	case *resourceapi.ResourceClaim:
 		if object.Status.Allocation == nil {
@@ -89,7 +95,13 @@ func (w *world) parts(folder string, part manifest.Part) {
 
 // finish makes the views of the folders.
 func (w *world) finish(base *existing.Objects) {
-	w.more = base != nil
+	if w.more = base != nil; w.more {
+		for _, object := range base.Added {
+			if n, is := object.(*corev1.Namespace); is {
+				w.namespaces = append(w.namespaces, n)
+			}
+		}
+	}
 	w.views = map[string]*existing.Objects{}
 	folders := map[string]bool{"": true}
 	for folder := range w.local {
@@ -151,7 +163,11 @@ func (l Linter) known(args []string) *world {
 	return w
 }
 
-// spool copies standard input to a file, so that it can be read twice.
+// inMemory is how much of standard input is kept in memory. A larger one needs a folder for temporary files, which the image
+// does not have.
+const inMemory = 4 << 20
+
+// spool copies standard input, so that it can be read twice.
 func (l *Linter) spool(args []string) (rewind func() error, end func(), err error) {
 	rewind, end = func() error { return nil }, func() {}
 	if !slices.Contains(args, manifest.Stdin) {
@@ -161,13 +177,19 @@ func (l *Linter) spool(args []string) (rewind func() error, end func(), err erro
 	if in == nil {
 		in = os.Stdin
 	}
+	begin, failure := io.ReadAll(io.LimitReader(in, inMemory))
+	if failure != nil || len(begin) < inMemory {
+		again := bytes.NewReader(begin)
+		l.Reader.Stdin = spooled{again, failure}
+		return func() error { _, err := again.Seek(0, io.SeekStart); return err }, end, nil
+	}
 	file, err := os.CreateTemp("", "dra-steward-")
 	if err != nil {
-		return nil, nil, fmt.Errorf("standard input is copied, to be read twice: %w", err)
+		return nil, nil, fmt.Errorf("standard input has more than %d MiB and is copied, to be read twice: %w", inMemory>>20, err)
 	}
 	end = func() { _, _ = file.Close(), os.Remove(file.Name()) }
 	rewind = func() error { _, err := file.Seek(0, io.SeekStart); return err }
-	_, failure := io.Copy(file, in)
+	_, failure = io.Copy(file, io.MultiReader(bytes.NewReader(begin), in))
 	if err := rewind(); err != nil {
 		end()
 		return nil, nil, err

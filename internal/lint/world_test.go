@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -70,5 +71,20 @@ func TestWorldOfStandardInput(t *testing.T) {
 	}
 	if !strings.Contains(said.String(), "did you mean cards?") || !strings.Contains(said.String(), "warning: ResourceClaimTemplate lab/cards: spec.spec.devices.requests[a].exactly.deviceClassName: Not found") {
 		t.Error(said.String())
+	}
+}
+
+// TestStdinWithoutTemporaryFiles: an image has no folder for them. What is small is read twice all the same, and what is
+// large has a clear error.
+func TestStdinWithoutTemporaryFiles(t *testing.T) {
+	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "missing"))
+	for times, want := range map[int]string{1: "", inMemory: "standard input has more than 4 MiB"} {
+		l := linter(t)
+		l.Reader.Stdin = strings.NewReader(strings.ReplaceAll(worldClaim, "CLASS", "x") + "---\n" + strings.Repeat("#", times))
+		for result := range l.Run(manifest.Stdin) {
+			if got := fmt.Sprint(result.Err); want == "" && result.Err != nil || !strings.Contains(got, want) {
+				t.Errorf("%d: %s, want %q", times, got, want)
+			}
+		}
 	}
 }

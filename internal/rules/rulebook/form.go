@@ -17,6 +17,7 @@ const (
 	DeprecatedVersion = "deprecated-version"
 	FieldDropped      = ruleid.FieldDropped
 	ComingChange      = "coming-change"
+	AdminNamespace    = "admin-access-namespace"
 	Unrendered        = "unrendered-template"
 )
 
@@ -88,6 +89,10 @@ server removes the gate's fields from new objects without an error. The object i
 and behaves differently than written. --kubernetes-version and --feature-gates select the
 server for lint. It is a warning, because the same manifest can be intended for newer
 clusters too.`, "drops the field without an error"),
+		{ID: AdminNamespace, What: "check of lint", Kinds: []string{"ResourceClaim", "ResourceClaimTemplate"}, Upstream: "refuses it",
+			Doc: `A request with admin access is in a namespace with the label resource.kubernetes.io/admin-access: "true".
+
+Lint reports it where the Namespace is in the input, or in the files of --existing.`},
 		form(ComingChange, `A manifest means the same to the next version of Kubernetes.
 
 lint --kubernetes-version next reports what that version warns about, and fields that are
