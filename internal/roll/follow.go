@@ -57,7 +57,7 @@ func (w *work) follow(n *v1alpha1.RollNode) {
 	case n.Since == nil:
 		n.Since = reconcile.Stamp(w.Now)
 	}
-	if limit := timeout(w.Roll, n.State); limit > 0 && w.Lasts(w.Now, n.Since, limit) {
+	if limit := timeout(w.Roll, n.State); limit > 0 && w.Lasts(w.Now, n.Since, limit) && !w.settles(n, node) {
 		w.fail(n, fmt.Sprintf("not done after %s: %s", limit, n.Message))
 	}
 	if n.State == v1alpha1.RollFailed {

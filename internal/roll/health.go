@@ -3,6 +3,7 @@ package roll
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -63,6 +64,13 @@ func (w *work) unstable(pod Pod) string {
 		text += ", after " + plural.Of(int(pod.Restarts), "restart")
 	}
 	return text
+}
+
+// settles reports whether a node in work has all pods of the driver Ready, and only not for long enough: its timeout is
+// about becoming Ready.
+func (w *work) settles(n *v1alpha1.RollNode, node Node) bool {
+	return (n.State == v1alpha1.RollReplacing || n.State == v1alpha1.RollPublishing) && node.Ready && len(node.Pods) > 0 &&
+		!slices.ContainsFunc(node.Pods, func(pod Pod) bool { return pod.Deleting || !pod.Ready }) && w.unhealthy(node) != ""
 }
 
 // watch holds the roll while a node is not healthy that is done.

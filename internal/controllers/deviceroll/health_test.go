@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dra-steward/dra-steward/api/v1alpha1"
 	"github.com/dra-steward/dra-steward/internal/roll"
@@ -59,6 +60,27 @@ func TestCrashLoop(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestShortTimeout: the time in which a driver must become Ready may be shorter than that for which it must be Ready. One that
+// does not become Ready fails by it.
+func TestShortTimeout(t *testing.T) {
+	m := newModel(t, 2, func(spec *v1alpha1.DeviceRollSpec) {
+		spec.Timeouts.Driver = &metav1.Duration{Duration: 10 * time.Second}
+	})
+	for range 600 {
+		m.pass()
+		m.tick()
+		m.crash(1<<30, 0)
+	}
+	if !m.completed() {
+		t.Errorf("not completed: %+v", m.roll.Status)
+	}
+	m = newModel(t, 2, func(spec *v1alpha1.DeviceRollSpec) {
+		spec.Timeouts.Driver = &metav1.Duration{Duration: 10 * time.Second}
+	})
+	m.nodes["node-0"].starts = false
+	m.run(600, func() bool { return m.node(0).State == v1alpha1.RollFailed })
 }
 
 // TestIllAfterDone: a node that goes bad after it is done holds the roll, with its cause, until it is healthy.
