@@ -187,8 +187,8 @@ func TestRights(t *testing.T) {
 
 func TestTimeToStop(t *testing.T) {
 	r := render(t, everything(), Options{})
-	if got := *r.deployment.Spec.Template.Spec.TerminationGracePeriodSeconds; got != 35 {
-		t.Errorf("terminationGracePeriodSeconds is %d, want the delay of 10 and 25 more", got)
+	if got := *r.deployment.Spec.Template.Spec.TerminationGracePeriodSeconds; got != 135 {
+		t.Errorf("terminationGracePeriodSeconds is %d, want the delay of 10 and 125 more, in which API servers close their connections", got)
 	}
 	if got := argument(t, r.deployment.Spec.Template.Spec.Containers[0], "--shutdown-delay"); got != "10s" {
 		t.Errorf("--shutdown-delay=%s, want 10s", got)
