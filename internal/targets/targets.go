@@ -44,17 +44,7 @@ func Select(find patch.Find, selector *v1alpha1.DrainSelector, all iter.Seq[*res
 	if len(gone) == 0 {
 		return found
 	}
-	old := func(yield func(*resourceapi.ResourceSlice) bool) {
-		counts := map[*resourceapi.ResourceSlice]bool{}
-		for slice := range patch.Counting(all) {
-			counts[slice] = true
-		}
-		for slice := range all {
-			if !counts[slice] && !yield(slice) {
-				return
-			}
-		}
-	}
+	old := obsolete(all)
 	known := map[v1alpha1.DeviceName]bool{}
 	if len(selector.Selectors) > 0 {
 		older := find(selector, old)
@@ -78,6 +68,21 @@ func Select(find patch.Find, selector *v1alpha1.DrainSelector, all iter.Seq[*res
 	slices.SortFunc(found.Devices, compare)
 	slices.SortFunc(found.Unknown, compare)
 	return found
+}
+
+// obsolete are the slices of generations that do not count.
+func obsolete(all iter.Seq[*resourceapi.ResourceSlice]) iter.Seq[*resourceapi.ResourceSlice] {
+	return func(yield func(*resourceapi.ResourceSlice) bool) {
+		counts := map[*resourceapi.ResourceSlice]bool{}
+		for slice := range patch.Counting(all) {
+			counts[slice] = true
+		}
+		for slice := range all {
+			if !counts[slice] && !yield(slice) {
+				return
+			}
+		}
+	}
 }
 
 // names are the devices of slices.

@@ -166,18 +166,10 @@ func runLint(ctx context.Context, streams cmdutil.Streams, o lintOptions, config
 			return err
 		}
 		progress.Count(result.File)
-		if len(result.Reports) > 0 || o.verdicts {
+		if len(result.Reports) > 0 || result.Partial != "" || o.verdicts {
 			progress.Hide()
 		}
-		for _, report := range result.Reports {
-			if o.verdicts { // of what cannot be read
-				printable.Printf(streams.Err, "%s\n", report)
-			}
-		}
-		if result.Partial != "" {
-			progress.Hide()
-			printable.Printf(streams.Err, "%s:%d: not checked: %s\n", result.File, result.Line, result.Partial)
-		}
+		o.note(streams, result)
 		tally.add(result)
 		if err := printer.Print(result); err != nil {
 			return err
@@ -191,6 +183,18 @@ func runLint(ctx context.Context, streams cmdutil.Streams, o lintOptions, config
 		printable.Printf(streams.Err, "%s\n", tally.summary(streams.Program()))
 	}
 	return tally.end()
+}
+
+// note writes what is no finding about an object.
+func (o lintOptions) note(streams cmdutil.Streams, result lint.Result) {
+	if result.Partial != "" {
+		printable.Printf(streams.Err, "%s:%d: not checked: %s\n", result.File, result.Line, result.Partial)
+	}
+	if o.verdicts {
+		for _, report := range result.Reports { // of what cannot be read
+			printable.Printf(streams.Err, "%s\n", report)
+		}
+	}
 }
 
 // results are those of the files, or of the charts with --helm.

@@ -76,10 +76,10 @@ func (t *tally) end() error {
 	if t.failed {
 		return cmdutil.ErrFindings
 	}
-	if t.checked == 0 && t.partial > 0 && !t.allowEmpty {
-		return errors.New("nothing is checked: the objects are patches of Kustomize or encrypted; if that is right, set --allow-empty")
-	}
 	if t.checked == 0 && !t.allowEmpty {
+		if t.partial > 0 {
+			return errors.New("nothing is checked: the objects are patches of Kustomize or encrypted; if that is right, set --allow-empty")
+		}
 		return errors.New("nothing to check: the input has no objects of resource.k8s.io or dra-steward.io; if that is right, set --allow-empty")
 	}
 	return nil

@@ -119,12 +119,13 @@ func (w Cluster) notStarted(pod *corev1.Pod) []Cause {
 // evicted is whether a taint of a device evicts the running pod.
 func (w Cluster) evicted(pod *corev1.Pod) []Cause {
 	cluster := placement.Cluster{View: w.View, Claims: w.Claims, Pods: []*corev1.Pod{pod}, Patched: w.Patched, Now: w.Now}
-	for _, l := range cluster.Evicted() {
-		c := Cause{Kind: Evicted, Message: "a taint of a device with the effect NoExecute evicts the pod now", Remedy: "remove the taint, if the device is good"}
-		if l.After > 0 {
-			c.Message = fmt.Sprintf("a taint of a device with the effect %s evicts the pod %s after the taint was added", resourceapi.DeviceTaintEffectNoExecute, l.After)
-		}
-		return []Cause{c}
+	leaving := cluster.Evicted()
+	if len(leaving) == 0 {
+		return nil
 	}
-	return nil
+	c := Cause{Kind: Evicted, Message: "a taint of a device with the effect NoExecute evicts the pod now", Remedy: "remove the taint, if the device is good"}
+	if leaving[0].After > 0 {
+		c.Message = fmt.Sprintf("a taint of a device with the effect %s evicts the pod %s after the taint was added", resourceapi.DeviceTaintEffectNoExecute, leaving[0].After)
+	}
+	return []Cause{c}
 }
