@@ -295,7 +295,7 @@ type RollTimeouts struct {
 	// +kubebuilder:validation:Format=duration
 	Drain *metav1.Duration `json:"drain,omitempty"`
 	// Driver bounds how long the pods of the driver take to be replaced, and how long the devices take
-	// to be published again. Defaults to 10m.
+	// to be published again. A pod that is Ready, though not for minReadySeconds yet, has more time. Defaults to 10m.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Format=duration
