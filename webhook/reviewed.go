@@ -20,12 +20,11 @@ const clientIdle = 95 * time.Second
 // written. A connection without a request ends after ReadHeaderTimeout. The zero value is empty; a
 // nil one notes nothing.
 type reviewers struct {
-	mu   sync.Mutex
-	open map[*connections.Connection]struct{}
+	mu sync.Mutex
+	// open has, for each connection, whether it has carried a review.
+	open map[*connections.Connection]bool
 	// none is closed when the last one is closed; nil if nothing waits for that.
 	none chan struct{}
-	// carried are those of open that have carried a review.
-	carried map[*connections.Connection]struct{}
 }
 
 // add notes a review.
@@ -36,10 +35,10 @@ func (r *reviewers) add(request *http.Request) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.carried == nil {
-		r.carried = map[*connections.Connection]struct{}{}
+	if r.open == nil {
+		r.open = map[*connections.Connection]bool{}
 	}
-	r.carried[c] = struct{}{}
+	r.open[c] = true
 }
 
 // state is the ConnState of a server.
@@ -48,17 +47,19 @@ func (r *reviewers) state(connection net.Conn, state http.ConnState) {
 	c := connections.From(connections.Context(context.Background(), connection))
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	switch _, carried := r.carried[c]; {
-	case state == http.StateNew:
+	switch state {
+	case http.StateNew:
 		if r.open == nil {
-			r.open = map[*connections.Connection]struct{}{}
+			r.open = map[*connections.Connection]bool{}
 		}
-		r.open[c] = struct{}{}
+		r.open[c] = false
 		return
-	case state == http.StateClosed, state == http.StateHijacked:
-		delete(r.carried, c)
-	case state != http.StateIdle || carried:
+	case http.StateActive:
 		return
+	case http.StateIdle:
+		if r.open[c] {
+			return
+		}
 	}
 	delete(r.open, c)
 	if len(r.open) == 0 && r.none != nil {

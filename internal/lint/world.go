@@ -95,13 +95,7 @@ func (w *world) parts(folder string, part manifest.Part) {
 
 // finish makes the views of the folders.
 func (w *world) finish(base *existing.Objects) {
-	if w.more = base != nil; w.more {
-		for _, object := range base.Added {
-			if n, is := object.(*corev1.Namespace); is {
-				w.namespaces = append(w.namespaces, n)
-			}
-		}
-	}
+	w.more = base != nil
 	w.views = map[string]*existing.Objects{}
 	folders := map[string]bool{"": true}
 	for folder := range w.local {
@@ -123,6 +117,9 @@ func (w *world) finish(base *existing.Objects) {
 	if base != nil {
 		for _, object := range base.Added {
 			w.names.Add(object)
+			if n, is := object.(*corev1.Namespace); is {
+				w.namespaces = append(w.namespaces, n)
+			}
 		}
 	}
 }

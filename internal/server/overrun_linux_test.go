@@ -29,7 +29,7 @@ func TestCostlyRequestsEnd(t *testing.T) {
 		t.Skip("-short is set: this test measures claims for half a minute; make test runs it")
 	}
 	if _, err := exec.LookPath("taskset"); err != nil || runtime.NumCPU() < 2 {
-		t.Skipf("needs taskset and two cores: %d cores, %v", runtime.NumCPU(), err)
+		t.Skipf("gives the webhook and its tenants cores of their own, which needs two cores (%d here) and taskset of util-linux (missing: %t)", runtime.NumCPU(), err != nil)
 	}
 	file := filepath.Join(t.TempDir(), "steward.yaml")
 	if err := os.WriteFile(file, []byte("apiVersion: dra-steward.io/v1alpha1\nkind: StewardConfiguration\nmode: enforce\n"), 0o600); err != nil {

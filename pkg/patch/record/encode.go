@@ -151,10 +151,10 @@ func (l Originals) encoded() encoded {
 
 func groupOf(k Key, e Entry) group {
 	g := group{Name: k.Name, Capacity: k.Capacity, Patch: e.Patch}
-	if !e.Published.Absent() {
+	if !e.Published.absent() {
 		g.Published = &e.Published
 	}
-	if !e.Written.Absent() {
+	if !e.Written.absent() {
 		g.Written = &e.Written
 	}
 	for _, f := range e.Previous {
@@ -268,7 +268,7 @@ func (e encoded) originals() (Originals, error) {
 // fits reports whether all values of an entry are capacities, or none.
 func (e Entry) fits(capacity bool) bool {
 	fits := func(v Value) bool {
-		return v.Absent() || capacity == (v.Capacity != nil) && capacity != (v.Attribute != nil)
+		return v.absent() || capacity == (v.Capacity != nil) && capacity != (v.Attribute != nil)
 	}
 	return fits(e.Published) && fits(e.Written) && !slices.ContainsFunc(e.Previous, func(f PreviousValue) bool { return !fits(f.Value) })
 }

@@ -29,8 +29,8 @@ type Value struct {
 	Capacity  *resourceapi.DeviceCapacity  `json:"c,omitempty"`
 }
 
-// Absent reports that there is no value.
-func (v Value) Absent() bool { return v.Attribute == nil && v.Capacity == nil }
+// absent reports that there is no value.
+func (v Value) absent() bool { return v.Attribute == nil && v.Capacity == nil }
 
 // Equal reports whether two values mean the same.
 func (v Value) Equal(other Value) bool {
